@@ -22,6 +22,8 @@ set(onnx_proto_out ${PROJECT_BINARY_DIR}/generated)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${RTX_ONNX_PROTO_DIR}/onnx/onnx.proto)
 file(READ ${RTX_ONNX_PROTO_DIR}/onnx/onnx.proto onnx_schema)
 string(REGEX REPLACE "\npackage onnx;" "\npackage rtx.onnx_schema;" onnx_schema "${onnx_schema}")
+# With descriptors: they drive the scan that comes before the parser (frontend/wire_scan.cpp).
+string(REPLACE "option optimize_for = LITE_RUNTIME;" "" onnx_schema "${onnx_schema}")
 file(CONFIGURE OUTPUT ${onnx_proto_out}/rtx_onnx.proto CONTENT "${onnx_schema}" @ONLY)
 add_custom_command(
   OUTPUT ${onnx_proto_out}/rtx_onnx.pb.cc ${onnx_proto_out}/rtx_onnx.pb.h
