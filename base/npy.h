@@ -38,7 +38,7 @@ struct NpyLimits {
 // E643 (size), with `file.path()`.
 Result<NpyArray> read_npy(const File& file, std::optional<DType> as = {}, const NpyLimits& limits = {});
 
-// Writes format version 1.0 (2.0 for a huge header), through FileWriter.
+// Writes format version 1.0, through FileWriter.
 Result<void> write_npy(const std::string& path, const NpyArray& array);
 
 // An open .npz. Names are those of the arrays, without ".npy". Errors: E644 (structure), E645 (checksum), E646
