@@ -11,8 +11,9 @@
 namespace rtx {
 
 // Inputs in the order of the function's arguments. Symbols are bound from the input shapes; a shape that does not fit
-// its type is an error.
-Result<std::vector<Tensor>> evaluate(const Function& function, std::vector<Tensor> inputs, const WeightStore& weights);
+// its type, or a symbol outside its range, is an error.
+Result<std::vector<Tensor>> evaluate(const Function& function, std::vector<Tensor> inputs, const WeightStore& weights,
+                                     const SymbolRanges& ranges = {});
 
 // One operation on concrete operands.
 Result<std::vector<Tensor>> evaluate(const Operation& operation, std::span<const Tensor* const> operands,
