@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""The checkers of this folder, run on small trees with planted mistakes: each must be found, at its line."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "scripts"))
+import check_includes  # noqa: E402
+import check_standalone  # noqa: E402
+import dependencies  # noqa: E402
+
+
+class Tree:
+    """A throw-away tree of files."""
+
+    def __init__(self, files):
+        self.folder = tempfile.TemporaryDirectory()
+        for name, text in files.items():
+            path = pathlib.Path(self.folder.name) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    def __enter__(self):
+        return pathlib.Path(self.folder.name)
+
+    def __exit__(self, *_):
+        self.folder.cleanup()
+
+
+class Includes(unittest.TestCase):
+    def complaints(self, files):
+        with Tree(files) as root:
+            return check_includes.check_includes(root)[0]
+
+    def test_allowed_includes_pass(self):
+        self.assertEqual([], self.complaints({
+            "base/text.h": "#include <string>\n",
+            "ir/dim.h": '#include "base/text.h"\n',
+            "passes/fold.cpp": '#include "ir/dim.h"\n',
+            "cli/rtx_run.cpp": "#include <CLI/CLI.hpp>\n",
+        }))
+
+    def test_an_arrow_against_the_table_is_found(self):
+        found = self.complaints({"ir/dim.h": "#pragma once\n", "base/a.h": '#include <map>\n#include "ir/dim.h"\n'})
+        self.assertEqual(["base/a.h:2: error: 'base' may not include 'ir' (\"ir/dim.h\")"], found)
+
+    def test_a_nested_folder_is_a_layer_of_its_own(self):
+        found = self.complaints({"runtime/device.h": "\n", "runtime/package/a.cpp": '#include "runtime/device.h"\n'})
+        self.assertEqual(1, len(found))
+        self.assertIn("'runtime/package' may not include 'runtime'", found[0])
+
+    def test_rtx_run_may_not_see_the_compiler(self):
+        files = {"ir/dim.h": "\n", "cli/rtx_run.cpp": '#include "ir/dim.h"\n', "cli/rtx_opt.cpp": '#include "ir/dim.h"\n'}
+        found = self.complaints(files)
+        self.assertEqual(["cli/rtx_run.cpp:1: error: 'cli/rtx_run.cpp' may not include 'ir' (\"ir/dim.h\")"], found)
+
+    def test_a_library_in_the_wrong_folder_is_found(self):
+        found = self.complaints({"ir/dim.cpp": "#include <fmt/core.h>\n"})
+        self.assertEqual(["ir/dim.cpp:1: error: 'ir' may not include fmt headers (<fmt/core.h>)"], found)
+
+    def test_a_header_of_no_known_kind_is_found(self):
+        self.assertIn("no known kind", self.complaints({"base/a.cpp": "#include <sqlite3.h>\n"})[0])
+
+    def test_an_include_that_is_not_from_the_root_is_found(self):
+        found = self.complaints({"ir/dim.h": "\n", "ir/dim.cpp": '#include "dim.h"\n'})
+        self.assertIn("written from the root", found[0])
+
+    def test_a_folder_without_a_row_is_found(self):
+        self.assertIn("no row", self.complaints({"utils/a.h": "\n"})[0])
+
+    def test_cuda_text_inside_a_raw_string_is_no_include(self):
+        text = 'auto text = R"cuda(\n#include <cuda_fp16.h>\n)cuda";\n#include <cuda_fp16.h>\n'
+        self.assertEqual(1, len(found := self.complaints({"codegen/a.cpp": text})))
+        self.assertTrue(found[0].startswith("codegen/a.cpp:4:"))
+
+    def test_a_link_against_the_table_is_found(self):
+        with Tree({"CMakeLists.txt": "rtx_add_library(base)\nrtx_add_library(ir LINKS rtx_base rtx_passes)\n"}) as root:
+            self.assertEqual(["CMakeLists.txt:2: error: 'ir' may not link 'passes'"], check_includes.check_links(root))
+
+
+class Standalone(unittest.TestCase):
+    def complaints(self, name, text):
+        return list(check_standalone.complaints_about(name, text.encode()))
+
+    def test_a_home_folder_is_found(self):
+        home = "/" + "home/somebody/model.onnx"
+        found = self.complaints("docs/a.md", f"first\nsee {home}\n")
+        self.assertEqual([f"docs/a.md:2: error: names '{'/' + 'home/somebody'}', a folder outside the repository"], found)
+
+    def test_a_way_out_of_the_root_is_found(self):
+        up = "../"
+        self.assertEqual(1, len(self.complaints("docs/a.md", f"see {up}{up}notes.md\n")))
+        self.assertEqual([], self.complaints("docs/a.md", f"see {up}README.md\n"))
+
+    def test_system_folders_and_formulas_pass(self):
+        self.assertEqual([], self.complaints("a.md", "/usr/local/cuda, seq/data/2, build/root/x, /tmp\n"))
+
+
+class Dependencies(unittest.TestCase):
+    def test_an_incomplete_entry_is_found(self):
+        found = dependencies.incomplete(dependencies.read("- name: a\n  source: pypi\n  group: oracle\n"))
+        self.assertIn("'a': 'version' is missing", found)
+        self.assertIn("'a': 'licence' is missing", found)
+
+    def test_a_package_that_setup_names_itself_is_found(self):
+        found = dependencies.named_in_setup([], 'apt_install "${packages[@]}"\nas_root apt-get install -y libfoo-dev\n')
+        self.assertEqual(1, len(found))
+        self.assertIn("libfoo-dev", found[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
