@@ -2,12 +2,9 @@
 
 #include "base/text.h"
 #include "ir/module.h"
+#include "ir/ops/records.h"
 
 namespace rtx {
-
-#define RTX_OP(name, family) extern const OpSpec op_##name;
-#include "ir/op_list.def"
-#undef RTX_OP
 
 namespace {
 
