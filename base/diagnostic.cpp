@@ -10,25 +10,38 @@ namespace {
 
 std::string_view kind_name(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::usage: return "usage";
-    case ErrorKind::invalid: return "invalid";
-    case ErrorKind::unsupported: return "unsupported";
-    case ErrorKind::limit: return "limit";
-    case ErrorKind::integrity: return "integrity";
-    case ErrorKind::device: return "device";
-    case ErrorKind::out_of_memory: return "out_of_memory";
-    case ErrorKind::io: return "io";
-    case ErrorKind::mismatch: return "mismatch";
-    case ErrorKind::internal: return "internal";
+    case ErrorKind::usage:
+      return "usage";
+    case ErrorKind::invalid:
+      return "invalid";
+    case ErrorKind::unsupported:
+      return "unsupported";
+    case ErrorKind::limit:
+      return "limit";
+    case ErrorKind::integrity:
+      return "integrity";
+    case ErrorKind::device:
+      return "device";
+    case ErrorKind::out_of_memory:
+      return "out_of_memory";
+    case ErrorKind::io:
+      return "io";
+    case ErrorKind::mismatch:
+      return "mismatch";
+    case ErrorKind::internal:
+      return "internal";
   }
   return "internal";
 }
 
 std::string_view severity_name(Severity severity) {
   switch (severity) {
-    case Severity::error: return "error";
-    case Severity::warning: return "warning";
-    case Severity::note: return "note";
+    case Severity::error:
+      return "error";
+    case Severity::warning:
+      return "warning";
+    case Severity::note:
+      return "note";
   }
   return "error";
 }

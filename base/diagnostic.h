@@ -38,11 +38,26 @@ struct Diagnostic {
   std::vector<std::string> notes;
   std::string help;
 
-  Diagnostic& with_where(std::string text) { where = std::move(text); return *this; }
-  Diagnostic& with_expected(std::string text) { expected = std::move(text); return *this; }
-  Diagnostic& with_got(std::string text) { got = std::move(text); return *this; }
-  Diagnostic& with_note(std::string text) { notes.push_back(std::move(text)); return *this; }
-  Diagnostic& with_help(std::string text) { help = std::move(text); return *this; }
+  Diagnostic& with_where(std::string text) {
+    where = std::move(text);
+    return *this;
+  }
+  Diagnostic& with_expected(std::string text) {
+    expected = std::move(text);
+    return *this;
+  }
+  Diagnostic& with_got(std::string text) {
+    got = std::move(text);
+    return *this;
+  }
+  Diagnostic& with_note(std::string text) {
+    notes.push_back(std::move(text));
+    return *this;
+  }
+  Diagnostic& with_help(std::string text) {
+    help = std::move(text);
+    return *this;
+  }
 };
 
 // An error diagnostic of the given kind: make_error(ErrorKind::invalid, "E203", "value 'x' is not defined").

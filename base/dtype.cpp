@@ -56,8 +56,8 @@ struct SmallFloat {
   int mantissa_bits;
   int bias;
   uint32_t sign;
-  uint32_t largest;  // pattern of the largest finite value
-  uint32_t overflow; // pattern of what lies beyond it
+  uint32_t largest;   // pattern of the largest finite value
+  uint32_t overflow;  // pattern of what lies beyond it
   uint32_t nan;
 };
 
@@ -73,8 +73,8 @@ uint32_t narrow(double value, const SmallFloat& format, bool saturate) {
   if (magnitude > f64_infinity) {
     pattern = format.nan;
   } else {
-    pattern = magnitude == f64_infinity ? format.largest + 1
-                                        : round_magnitude(magnitude, format.mantissa_bits, format.bias);
+    pattern =
+        magnitude == f64_infinity ? format.largest + 1 : round_magnitude(magnitude, format.mantissa_bits, format.bias);
     if (pattern > format.largest) pattern = saturate ? format.largest : format.overflow;
   }
   return pattern | ((bits & f64_sign) != 0 ? format.sign : 0);
@@ -85,7 +85,8 @@ float widen(uint32_t bits, const SmallFloat& format) {
   const uint32_t magnitude = bits & (format.sign - 1);
   const float value =
       magnitude >> format.mantissa_bits != 0
-          ? std::bit_cast<float>((magnitude << (23 - format.mantissa_bits)) + (static_cast<uint32_t>(127 - format.bias) << 23))
+          ? std::bit_cast<float>((magnitude << (23 - format.mantissa_bits)) +
+                                 (static_cast<uint32_t>(127 - format.bias) << 23))
           : static_cast<float>(magnitude) *
                 std::bit_cast<float>(static_cast<uint32_t>(128 - format.bias - format.mantissa_bits) << 23);
   return (bits & format.sign) != 0 ? -value : value;
@@ -190,17 +191,27 @@ float f8e5m2_to_f32(uint8_t bits) { return f16_to_f32(static_cast<uint16_t>(bits
 
 uint16_t f64_to_f16(double value) { return static_cast<uint16_t>(narrow(value, f16_format, false)); }
 uint16_t f64_to_bf16(double value) { return static_cast<uint16_t>(narrow(value, bf16_format, false)); }
-uint8_t f64_to_f8e4m3(double value, bool saturate) { return static_cast<uint8_t>(narrow(value, f8e4m3_format, saturate)); }
-uint8_t f64_to_f8e5m2(double value, bool saturate) { return static_cast<uint8_t>(narrow(value, f8e5m2_format, saturate)); }
+uint8_t f64_to_f8e4m3(double value, bool saturate) {
+  return static_cast<uint8_t>(narrow(value, f8e4m3_format, saturate));
+}
+uint8_t f64_to_f8e5m2(double value, bool saturate) {
+  return static_cast<uint8_t>(narrow(value, f8e5m2_format, saturate));
+}
 
 double load_f64(DType dtype, const void* data, int64_t index) {
   switch (dtype) {
-    case DType::f64: return load_as<double>(data, index);
-    case DType::f32: return load_as<float>(data, index);
-    case DType::f16: return f16_to_f32(load_as<uint16_t>(data, index));
-    case DType::bf16: return bf16_to_f32(load_as<uint16_t>(data, index));
-    case DType::f8e4m3: return f8e4m3_to_f32(load_as<uint8_t>(data, index));
-    case DType::f8e5m2: return f8e5m2_to_f32(load_as<uint8_t>(data, index));
+    case DType::f64:
+      return load_as<double>(data, index);
+    case DType::f32:
+      return load_as<float>(data, index);
+    case DType::f16:
+      return f16_to_f32(load_as<uint16_t>(data, index));
+    case DType::bf16:
+      return bf16_to_f32(load_as<uint16_t>(data, index));
+    case DType::f8e4m3:
+      return f8e4m3_to_f32(load_as<uint8_t>(data, index));
+    case DType::f8e5m2:
+      return f8e5m2_to_f32(load_as<uint8_t>(data, index));
     case DType::i64:
     case DType::i32:
     case DType::i16:
@@ -208,66 +219,94 @@ double load_f64(DType dtype, const void* data, int64_t index) {
     case DType::u8:
     case DType::u4:
     case DType::i4:
-    case DType::boolean: return static_cast<double>(load_i64(dtype, data, index));
+    case DType::boolean:
+      return static_cast<double>(load_i64(dtype, data, index));
   }
   return 0;
 }
 
 int64_t load_i64(DType dtype, const void* data, int64_t index) {
   switch (dtype) {
-    case DType::i64: return load_as<int64_t>(data, index);
-    case DType::i32: return load_as<int32_t>(data, index);
-    case DType::i16: return load_as<int16_t>(data, index);
-    case DType::i8: return load_as<int8_t>(data, index);
-    case DType::u8: return load_as<uint8_t>(data, index);
-    case DType::u4: return load_nibble(data, index);
-    case DType::i4: return static_cast<int64_t>(load_nibble(data, index) ^ 8U) - 8;
-    case DType::boolean: return load_as<uint8_t>(data, index) != 0 ? 1 : 0;
+    case DType::i64:
+      return load_as<int64_t>(data, index);
+    case DType::i32:
+      return load_as<int32_t>(data, index);
+    case DType::i16:
+      return load_as<int16_t>(data, index);
+    case DType::i8:
+      return load_as<int8_t>(data, index);
+    case DType::u8:
+      return load_as<uint8_t>(data, index);
+    case DType::u4:
+      return load_nibble(data, index);
+    case DType::i4:
+      return static_cast<int64_t>(load_nibble(data, index) ^ 8U) - 8;
+    case DType::boolean:
+      return load_as<uint8_t>(data, index) != 0 ? 1 : 0;
     case DType::f64:
     case DType::f32:
     case DType::f16:
     case DType::bf16:
     case DType::f8e4m3:
-    case DType::f8e5m2: return truncate_saturated(load_f64(dtype, data, index), integer_range(DType::i64));
+    case DType::f8e5m2:
+      return truncate_saturated(load_f64(dtype, data, index), integer_range(DType::i64));
   }
   return 0;
 }
 
 void store_f64(DType dtype, void* data, int64_t index, double value) {
   switch (dtype) {
-    case DType::f64: return store_as<double>(data, index, value);
-    case DType::f32: return store_as<float>(data, index, static_cast<float>(value));
-    case DType::f16: return store_as<uint16_t>(data, index, f64_to_f16(value));
-    case DType::bf16: return store_as<uint16_t>(data, index, f64_to_bf16(value));
-    case DType::f8e4m3: return store_as<uint8_t>(data, index, f64_to_f8e4m3(value));
-    case DType::f8e5m2: return store_as<uint8_t>(data, index, f64_to_f8e5m2(value));
-    case DType::boolean: return store_as<uint8_t>(data, index, value != 0 ? 1 : 0);
+    case DType::f64:
+      return store_as<double>(data, index, value);
+    case DType::f32:
+      return store_as<float>(data, index, static_cast<float>(value));
+    case DType::f16:
+      return store_as<uint16_t>(data, index, f64_to_f16(value));
+    case DType::bf16:
+      return store_as<uint16_t>(data, index, f64_to_bf16(value));
+    case DType::f8e4m3:
+      return store_as<uint8_t>(data, index, f64_to_f8e4m3(value));
+    case DType::f8e5m2:
+      return store_as<uint8_t>(data, index, f64_to_f8e5m2(value));
+    case DType::boolean:
+      return store_as<uint8_t>(data, index, value != 0 ? 1 : 0);
     case DType::i64:
     case DType::i32:
     case DType::i16:
     case DType::i8:
     case DType::u8:
     case DType::u4:
-    case DType::i4: return store_i64(dtype, data, index, truncate_saturated(value, integer_range(dtype)));
+    case DType::i4:
+      return store_i64(dtype, data, index, truncate_saturated(value, integer_range(dtype)));
   }
 }
 
 void store_i64(DType dtype, void* data, int64_t index, int64_t value) {
   switch (dtype) {
-    case DType::i64: return store_as<int64_t>(data, index, value);
-    case DType::i32: return store_as<int32_t>(data, index, static_cast<int32_t>(value));
-    case DType::i16: return store_as<int16_t>(data, index, static_cast<int16_t>(value));
-    case DType::i8: return store_as<int8_t>(data, index, static_cast<int8_t>(value));
-    case DType::u8: return store_as<uint8_t>(data, index, static_cast<uint8_t>(value));
+    case DType::i64:
+      return store_as<int64_t>(data, index, value);
+    case DType::i32:
+      return store_as<int32_t>(data, index, static_cast<int32_t>(value));
+    case DType::i16:
+      return store_as<int16_t>(data, index, static_cast<int16_t>(value));
+    case DType::i8:
+      return store_as<int8_t>(data, index, static_cast<int8_t>(value));
+    case DType::u8:
+      return store_as<uint8_t>(data, index, static_cast<uint8_t>(value));
     case DType::u4:
-    case DType::i4: return store_nibble(data, index, value);
-    case DType::boolean: return store_as<uint8_t>(data, index, value != 0 ? 1 : 0);
-    case DType::f64: return store_as<double>(data, index, static_cast<double>(value));
-    case DType::f32: return store_as<float>(data, index, static_cast<float>(value));
+    case DType::i4:
+      return store_nibble(data, index, value);
+    case DType::boolean:
+      return store_as<uint8_t>(data, index, value != 0 ? 1 : 0);
+    case DType::f64:
+      return store_as<double>(data, index, static_cast<double>(value));
+    case DType::f32:
+      return store_as<float>(data, index, static_cast<float>(value));
     case DType::f16:
     case DType::bf16:
     case DType::f8e4m3:
-    case DType::f8e5m2: return store_f64(dtype, data, index, to_sticky_f64(value));
+    case DType::f8e5m2:
+      return store_f64(dtype, data, index, to_sticky_f64(value));
   }
 }
 

@@ -42,29 +42,34 @@ std::optional<DType> native_type(std::string_view code) {
 // Whether elements of numpy's type `code` can be the bits of `dtype`, which numpy lacks.
 bool can_hold(std::string_view code, DType dtype) {
   switch (dtype) {
-    case DType::bf16: return code == "V2" || code == "u2";
+    case DType::bf16:
+      return code == "V2" || code == "u2";
     case DType::f8e4m3:
-    case DType::f8e5m2: return code == "V1" || code == "f1" || code == "u1";
-    case DType::u4: return code == "V1" || code == "u1";
-    case DType::i4: return code == "V1" || code == "i1";
-    default: return false;
+    case DType::f8e5m2:
+      return code == "V1" || code == "f1" || code == "u1";
+    case DType::u4:
+      return code == "V1" || code == "u1";
+    case DType::i4:
+      return code == "V1" || code == "i1";
+    default:
+      return false;
   }
 }
 
 std::string_view numpy_name(std::string_view code) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 13> names = {{{"u2", "uint16"},
-                                                                                   {"u4", "uint32"},
-                                                                                   {"u8", "uint64"},
-                                                                                   {"c8", "complex64"},
-                                                                                   {"c16", "complex128"},
-                                                                                   {"f16", "longdouble"},
-                                                                                   {"V1", "raw 1-byte elements"},
-                                                                                   {"f1", "raw 1-byte elements"},
-                                                                                   {"V2", "raw 2-byte elements"},
-                                                                                   {"O", "Python objects"},
-                                                                                   {"U", "strings"},
-                                                                                   {"S", "strings"},
-                                                                                   {"M", "datetime64"}}};
+                                                                                    {"u4", "uint32"},
+                                                                                    {"u8", "uint64"},
+                                                                                    {"c8", "complex64"},
+                                                                                    {"c16", "complex128"},
+                                                                                    {"f16", "longdouble"},
+                                                                                    {"V1", "raw 1-byte elements"},
+                                                                                    {"f1", "raw 1-byte elements"},
+                                                                                    {"V2", "raw 2-byte elements"},
+                                                                                    {"O", "Python objects"},
+                                                                                    {"U", "strings"},
+                                                                                    {"S", "strings"},
+                                                                                    {"M", "datetime64"}}};
   for (const auto& [prefix, name] : names) {
     if (code == prefix || (prefix.size() == 1 && code.starts_with(prefix))) return name;
   }
@@ -77,7 +82,8 @@ Result<DType> choose_type(std::string_view descr, std::optional<DType> as) {
   const bool has_order = std::string_view("<>|=").find(descr[0]) != std::string_view::npos;
   const std::string_view code = has_order ? descr.substr(1) : descr;
   if (descr[0] == '>') {
-    return make_error(ErrorKind::unsupported, "E642", concat("the array has the big-endian dtype ", quote_text(descr, 40)))
+    return make_error(ErrorKind::unsupported, "E642",
+                      concat("the array has the big-endian dtype ", quote_text(descr, 40)))
         .with_help("convert it in Python: array.astype(array.dtype.newbyteorder('<'))");
   }
   const auto native = native_type(code);
@@ -88,9 +94,11 @@ Result<DType> choose_type(std::string_view descr, std::optional<DType> as) {
         .with_expected(std::string(to_string(*as)))
         .with_got(std::string(to_string(*native)));
   }
-  auto error = make_error(ErrorKind::unsupported, "E642",
-                          concat("the array has the dtype ", quote_text(descr, 40), " (", escape_text(numpy_name(code), 40), ")"));
-  error.with_expected(as ? concat("elements that can be ", to_string(*as)) : "f64, f32, f16, i64, i32, i16, i8, u8 or bool");
+  auto error = make_error(
+      ErrorKind::unsupported, "E642",
+      concat("the array has the dtype ", quote_text(descr, 40), " (", escape_text(numpy_name(code), 40), ")"));
+  error.with_expected(as ? concat("elements that can be ", to_string(*as))
+                         : "f64, f32, f16, i64, i32, i16, i8, u8 or bool");
   if (!as && (can_hold(code, DType::bf16) || can_hold(code, DType::f8e4m3))) {
     error.with_help("numpy has no name for this type; say which it is (bf16, f8e4m3, f8e5m2, u4, i4)");
   } else {
@@ -116,7 +124,10 @@ class HeaderParser {
     RTX_TRY(expect('{'));
     while (!accept('}')) {
       RTX_ASSIGN(const std::string key, parse_string());
-      bool* const has = key == "descr" ? &has_descr : key == "fortran_order" ? &has_order : key == "shape" ? &has_shape : nullptr;
+      bool* const has = key == "descr"           ? &has_descr
+                        : key == "fortran_order" ? &has_order
+                        : key == "shape"         ? &has_shape
+                                                 : nullptr;
       if (has == nullptr || std::exchange(*has, true)) return error("an unknown or repeated key");
       RTX_TRY(expect(':'));
       if (has == &has_descr) {
@@ -140,7 +151,8 @@ class HeaderParser {
  private:
   // The next character that is no white space; 0 at the end.
   char peek() {
-    while (position_ < text_.size() && std::string_view(" \t\n\r").find(text_[position_]) != std::string_view::npos) ++position_;
+    while (position_ < text_.size() && std::string_view(" \t\n\r").find(text_[position_]) != std::string_view::npos)
+      ++position_;
     return position_ < text_.size() ? text_[position_] : '\0';
   }
   bool accept(char c) {
@@ -156,8 +168,10 @@ class HeaderParser {
     const char quote = peek();
     if (quote != '\'' && quote != '"') return error("no string");
     const size_t end = text_.find(quote, position_ + 1);
-    const std::string_view text = text_.substr(position_ + 1, end == std::string_view::npos ? end : end - position_ - 1);
-    if (end == std::string_view::npos || text.find('\\') != std::string_view::npos) return error("a string it does not close or escapes");
+    const std::string_view text =
+        text_.substr(position_ + 1, end == std::string_view::npos ? end : end - position_ - 1);
+    if (end == std::string_view::npos || text.find('\\') != std::string_view::npos)
+      return error("a string it does not close or escapes");
     position_ = end + 1;
     return std::string(text);
   }
@@ -248,12 +262,16 @@ class FileSource final : public ByteSource {
 
 }  // namespace
 
-Result<NpyArray> read_npy_stream(ByteSource& source, int64_t total_bytes, std::optional<DType> as, const NpyLimits& limits) {
+Result<NpyArray> read_npy_stream(ByteSource& source, int64_t total_bytes, std::optional<DType> as,
+                                 const NpyLimits& limits) {
   std::array<unsigned char, 12> start{};
-  auto read_start = [&](size_t from, size_t count) { return source.read(std::as_writable_bytes(std::span(start).subspan(from, count))); };
+  auto read_start = [&](size_t from, size_t count) {
+    return source.read(std::as_writable_bytes(std::span(start).subspan(from, count)));
+  };
   if (total_bytes < 10) return malformed("too short for a .npy file").with_got(concat(total_bytes, " bytes"));
   RTX_TRY(read_start(0, 10));
-  if (std::memcmp(start.data(), magic.data(), magic.size()) != 0) return malformed("not a .npy file (it does not start with \\x93NUMPY)");
+  if (std::memcmp(start.data(), magic.data(), magic.size()) != 0)
+    return malformed("not a .npy file (it does not start with \\x93NUMPY)");
   if (start[6] < 1 || start[6] > 3 || start[7] != 0) {
     return make_error(ErrorKind::unsupported, "E642", concat("the .npy format version is ", start[6], ".", start[7]))
         .with_expected("1.0, 2.0 or 3.0");
@@ -318,23 +336,46 @@ Result<std::string> npy_header(const NpyArray& array) {
   }
   std::string_view descr = "|u1";
   switch (array.dtype) {
-    case DType::f64: descr = "<f8"; break;
-    case DType::f32: descr = "<f4"; break;
-    case DType::f16: descr = "<f2"; break;
-    case DType::bf16: descr = "<V2"; break;
+    case DType::f64:
+      descr = "<f8";
+      break;
+    case DType::f32:
+      descr = "<f4";
+      break;
+    case DType::f16:
+      descr = "<f2";
+      break;
+    case DType::bf16:
+      descr = "<V2";
+      break;
     case DType::f8e4m3:
-    case DType::f8e5m2: descr = "|V1"; break;
-    case DType::i64: descr = "<i8"; break;
-    case DType::i32: descr = "<i4"; break;
-    case DType::i16: descr = "<i2"; break;
+    case DType::f8e5m2:
+      descr = "|V1";
+      break;
+    case DType::i64:
+      descr = "<i8";
+      break;
+    case DType::i32:
+      descr = "<i4";
+      break;
+    case DType::i16:
+      descr = "<i2";
+      break;
     case DType::i8:
-    case DType::i4: descr = "|i1"; break;
+    case DType::i4:
+      descr = "|i1";
+      break;
     case DType::u8:
-    case DType::u4: descr = "|u1"; break;
-    case DType::boolean: descr = "|b1"; break;
+    case DType::u4:
+      descr = "|u1";
+      break;
+    case DType::boolean:
+      descr = "|b1";
+      break;
   }
-  const std::string dict = concat("{'descr': '", descr, "', 'fortran_order': False, 'shape': (",
-                                  join(array.shape, ", ", [](int64_t dim) { return dim; }), array.shape.size() == 1 ? "," : "", "), }");
+  const std::string dict =
+      concat("{'descr': '", descr, "', 'fortran_order': False, 'shape': (",
+             join(array.shape, ", ", [](int64_t dim) { return dim; }), array.shape.size() == 1 ? "," : "", "), }");
   // The elements start at a multiple of 64 bytes; the header ends with a newline.
   const size_t size = (10 + dict.size() + 1 + header_alignment - 1) / header_alignment * header_alignment - 10;
   if (size > 0xFFFF) return make_error(ErrorKind::limit, "E506", "the array has too many dimensions to be written");
@@ -350,7 +391,8 @@ std::span<const std::byte> npy_elements(const NpyArray& array, std::vector<std::
   int64_t elements = 1;
   for (const int64_t dim : array.shape) elements *= dim;
   storage.resize(static_cast<size_t>(elements));
-  for (int64_t i = 0; i < elements; ++i) store_i64(DType::i8, storage.data(), i, load_i64(array.dtype, array.bytes.data(), i));
+  for (int64_t i = 0; i < elements; ++i)
+    store_i64(DType::i8, storage.data(), i, load_i64(array.dtype, array.bytes.data(), i));
   return storage;
 }
 

@@ -1,8 +1,8 @@
 // Arrays in numpy's files: .npy (format versions 1.0 to 3.0) and .npz (a zip of them, stored or deflated).
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html and PKWARE's APPNOTE 6.3.10.
 //
-// Little-endian only. f64 f32 f16 i64 i32 i16 i8 u8 and bool are numpy's own. bf16 and f8 have no numpy type and stand as
-// raw bytes ("<V2", "|V1", what ml_dtypes writes); u4 and i4 stand one to a byte ("|u1", "|i1"). Such types are read
+// Little-endian only. f64 f32 f16 i64 i32 i16 i8 u8 and bool are numpy's own. bf16 and f8 have no numpy type and stand
+// as raw bytes ("<V2", "|V1", what ml_dtypes writes); u4 and i4 stand one to a byte ("|u1", "|i1"). Such types are read
 // only when the caller names them. u16, u32, u64 and everything else numpy has are refused by name.
 #pragma once
 

@@ -20,7 +20,8 @@ class ByteSource {
 };
 
 // Reads an array that takes exactly `total_bytes` of the source.
-Result<NpyArray> read_npy_stream(ByteSource& source, int64_t total_bytes, std::optional<DType> as, const NpyLimits& limits);
+Result<NpyArray> read_npy_stream(ByteSource& source, int64_t total_bytes, std::optional<DType> as,
+                                 const NpyLimits& limits);
 
 // What stands in a file before the elements.
 Result<std::string> npy_header(const NpyArray& array);

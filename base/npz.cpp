@@ -99,7 +99,8 @@ class MemberSource final : public ByteSource {
   bool inflate_some(std::span<std::byte> out) {
     if (!ready_) return false;
     if (stream_.avail_in == 0 && left_ > 0) {
-      const auto piece = std::span(input_).first(static_cast<size_t>(std::min<int64_t>(left_, static_cast<int64_t>(input_.size()))));
+      const auto piece =
+          std::span(input_).first(static_cast<size_t>(std::min<int64_t>(left_, static_cast<int64_t>(input_.size()))));
       if (!file_.read(offset_, piece)) return false;
       offset_ += static_cast<int64_t>(piece.size());
       left_ -= static_cast<int64_t>(piece.size());
@@ -146,7 +147,8 @@ Result<Directory> find_directory(const File& file) {
   int64_t found = -1;
   for (int64_t i = tail_bytes - end_bytes; i >= 0 && found < 0; --i) {
     const auto at = static_cast<size_t>(i);
-    if (get(tail, at, 4) == end_signature && static_cast<int64_t>(get(tail, at + 20, 2)) == tail_bytes - i - end_bytes) found = i;
+    if (get(tail, at, 4) == end_signature && static_cast<int64_t>(get(tail, at + 20, 2)) == tail_bytes - i - end_bytes)
+      found = i;
   }
   if (found < 0) return bad_zip("not a .npz file (no end of a zip directory in it)");
   const auto at = static_cast<size_t>(found);
@@ -199,23 +201,27 @@ Result<std::unique_ptr<NpzFile>> NpzFile::open(std::shared_ptr<const File> file,
   return npz;
 }
 
-Result<NpzFile::Entry> NpzFile::parse_directory_entry(std::string_view directory, size_t& position, int64_t directory_offset) const {
+Result<NpzFile::Entry> NpzFile::parse_directory_entry(std::string_view directory, size_t& position,
+                                                      int64_t directory_offset) const {
   if (directory.size() - position < central_bytes || get(directory, position, 4) != central_signature) {
     return bad_zip("an entry of the zip directory is damaged");
   }
   const uint64_t flags = get(directory, position + 8, 2), method = get(directory, position + 10, 2);
   const size_t name_bytes = get(directory, position + 28, 2), extra_bytes = get(directory, position + 30, 2),
                comment_bytes = get(directory, position + 32, 2);
-  uint64_t stored = get(directory, position + 20, 4), bytes = get(directory, position + 24, 4), offset = get(directory, position + 42, 4);
+  uint64_t stored = get(directory, position + 20, 4), bytes = get(directory, position + 24, 4),
+           offset = get(directory, position + 42, 4);
   Entry entry;
   entry.crc = static_cast<uint32_t>(get(directory, position + 16, 4));
   position += central_bytes;
-  if (directory.size() - position < name_bytes + extra_bytes + comment_bytes) return bad_zip("an entry of the zip directory is damaged");
+  if (directory.size() - position < name_bytes + extra_bytes + comment_bytes)
+    return bad_zip("an entry of the zip directory is damaged");
   std::string_view name = directory.substr(position, name_bytes);
   RTX_TRY(read_zip64_extra(directory.substr(position + name_bytes, extra_bytes), {&bytes, &stored, &offset}));
   position += name_bytes + extra_bytes + comment_bytes;
 
-  if (!is_utf8(name) || !name.ends_with(suffix)) return bad_zip(concat("the member ", quote_text(name), " is not a .npy file"));
+  if (!is_utf8(name) || !name.ends_with(suffix))
+    return bad_zip(concat("the member ", quote_text(name), " is not a .npy file"));
   if ((flags & 1) != 0 || (method != 0 && method != 8)) {
     return make_error(ErrorKind::unsupported, "E646",
                       (flags & 1) != 0 ? concat("the member ", quote_text(name), " is encrypted")
@@ -242,7 +248,8 @@ Result<void> NpzFile::read_directory() {
         .with_expected(concat("at most ", limits_.entries))
         .with_got(concat(directory.entries, " members in a directory of ", directory.bytes, " bytes"));
   }
-  RTX_ASSIGN(const std::string text, read_string(*file_, static_cast<int64_t>(directory.offset), static_cast<int64_t>(directory.bytes)));
+  RTX_ASSIGN(const std::string text,
+             read_string(*file_, static_cast<int64_t>(directory.offset), static_cast<int64_t>(directory.bytes)));
   size_t position = 0;
   for (uint64_t i = 0; i < directory.entries; ++i) {
     RTX_ASSIGN(Entry entry, parse_directory_entry(text, position, static_cast<int64_t>(directory.offset)));
@@ -270,17 +277,18 @@ Result<NpyArray> NpzFile::read(std::string_view name, std::optional<DType> as) c
   const std::string where = concat(escape_text(file_->path()), ": array ", quote_text(name));
   const auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
   if (entry == entries_.end()) {
-    return bad_zip("the file has no such array")
-        .with_where(where)
-        .with_got(join(entries_, ", ", [](const Entry& e) { return escape_text(e.name, 60); }));
+    return bad_zip("the file has no such array").with_where(where).with_got(join(entries_, ", ", [](const Entry& e) {
+      return escape_text(e.name, 60);
+    }));
   }
   auto read_member = [&]() -> Result<NpyArray> {
     RTX_ASSIGN(const std::string local, read_string(*file_, entry->header_offset, local_bytes));
-    const auto name_bytes = static_cast<int64_t>(get(local, 26, 2)), extra_bytes = static_cast<int64_t>(get(local, 28, 2));
+    const auto name_bytes = static_cast<int64_t>(get(local, 26, 2)),
+               extra_bytes = static_cast<int64_t>(get(local, 28, 2));
     RTX_ASSIGN(const std::string local_name, read_string(*file_, entry->header_offset + local_bytes, name_bytes));
     const int64_t data = entry->header_offset + local_bytes + name_bytes + extra_bytes;
-    if (get(local, 0, 4) != local_signature || local_name != entry->name + std::string(suffix) || data > file_->size() ||
-        entry->stored_bytes > file_->size() - data) {
+    if (get(local, 0, 4) != local_signature || local_name != entry->name + std::string(suffix) ||
+        data > file_->size() || entry->stored_bytes > file_->size() - data) {
       return bad_zip("the member does not match the zip directory");
     }
     MemberSource source(*file_, data, entry->stored_bytes, entry->deflated);

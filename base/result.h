@@ -71,15 +71,14 @@ class [[nodiscard]] Result<void> {
 
 // RTX_TRY(expression): returns the error of a Result<void> to the caller.
 // RTX_ASSIGN(auto x, expression): unwraps a Result<T> into x, or returns its error to the caller.
-#define RTX_TRY(expression)                                                      \
-  do {                                                                           \
+#define RTX_TRY(expression)                                                                \
+  do {                                                                                     \
     if (auto rtx_result = (expression); !rtx_result) return std::move(rtx_result).error(); \
   } while (false)
 #define RTX_CONCAT_INNER(a, b) a##b
 #define RTX_CONCAT(a, b) RTX_CONCAT_INNER(a, b)
-#define RTX_ASSIGN_INNER(name, declaration, expression)   \
-  auto name = (expression);                               \
-  if (!name) return std::move(name).error();              \
+#define RTX_ASSIGN_INNER(name, declaration, expression) \
+  auto name = (expression);                             \
+  if (!name) return std::move(name).error();            \
   declaration = std::move(name).value()
-#define RTX_ASSIGN(declaration, expression) \
-  RTX_ASSIGN_INNER(RTX_CONCAT(rtx_result_, __LINE__), declaration, expression)
+#define RTX_ASSIGN(declaration, expression) RTX_ASSIGN_INNER(RTX_CONCAT(rtx_result_, __LINE__), declaration, expression)

@@ -68,13 +68,16 @@ class HeaderReader : public nlohmann::json_sax<Json> {
 
   bool start_object(size_t) override {
     switch (state_) {
-      case State::start: state_ = State::top; return true;
+      case State::start:
+        state_ = State::top;
+        return true;
       case State::top_value:
         state_ = name_ == metadata_key ? State::metadata : State::entry;
         entry_ = {};
         has_dtype_ = has_shape_ = has_offsets_ = false;
         return true;
-      default: return unexpected("an object");
+      default:
+        return unexpected("an object");
     }
   }
 
@@ -98,7 +101,8 @@ class HeaderReader : public nlohmann::json_sax<Json> {
         if (text == "shape") return enter(has_shape_, State::shape_start, text);
         if (text == "data_offsets") return enter(has_offsets_, State::offsets_start, text);
         return fail("E623", concat("tensor ", quote_text(name_), " has the unknown key ", quote_text(text)));
-      default: return unexpected("a key");
+      default:
+        return unexpected("a key");
     }
   }
 
@@ -108,9 +112,11 @@ class HeaderReader : public nlohmann::json_sax<Json> {
       return true;
     }
     if (state_ != State::dtype) return unexpected("a string");
-    const auto found = std::find_if(type_names.begin(), type_names.end(), [&](const TypeName& t) { return t.name == text; });
+    const auto found =
+        std::find_if(type_names.begin(), type_names.end(), [&](const TypeName& t) { return t.name == text; });
     if (found == type_names.end()) {
-      return fail("E625", concat("tensor ", quote_text(name_), " has the dtype ", quote_text(text), ", which rtx does not know"));
+      return fail("E625", concat("tensor ", quote_text(name_), " has the dtype ", quote_text(text),
+                                 ", which rtx does not know"));
     }
     entry_.dtype = found->dtype;
     state_ = State::entry;
@@ -146,7 +152,8 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   }
   bool end_array() override {
     if (state_ == State::offsets && offsets_ != 2) {
-      return fail("E623", concat("tensor ", quote_text(name_), " has data_offsets of ", offsets_, " numbers, expected 2"));
+      return fail("E623",
+                  concat("tensor ", quote_text(name_), " has data_offsets of ", offsets_, " numbers, expected 2"));
     }
     state_ = State::entry;
     return true;
@@ -154,10 +161,17 @@ class HeaderReader : public nlohmann::json_sax<Json> {
 
   bool end_object() override {
     switch (state_) {
-      case State::top: state_ = State::end; return true;
-      case State::metadata: state_ = State::top; return true;
-      case State::entry: state_ = State::top; return finish_entry();
-      default: return unexpected("the end of an object");
+      case State::top:
+        state_ = State::end;
+        return true;
+      case State::metadata:
+        state_ = State::top;
+        return true;
+      case State::entry:
+        state_ = State::top;
+        return finish_entry();
+      default:
+        return unexpected("the end of an object");
     }
   }
 
@@ -170,7 +184,18 @@ class HeaderReader : public nlohmann::json_sax<Json> {
 
  private:
   enum class State {
-    start, top, top_value, metadata, metadata_value, entry, dtype, shape_start, shape, offsets_start, offsets, end
+    start,
+    top,
+    top_value,
+    metadata,
+    metadata_value,
+    entry,
+    dtype,
+    shape_start,
+    shape,
+    offsets_start,
+    offsets,
+    end
   };
 
   bool fail(std::string_view id, std::string message) {
@@ -290,14 +315,15 @@ Result<std::string> make_header(std::span<const SafetensorsTensor> tensors) {
                         concat("the tensor name ", quote_text(tensor.name), " is reserved, not UTF-8, or used twice"));
     }
     if (tensor_bytes(tensor.dtype, tensor.shape) != tensor.bytes) {
-      return make_error(ErrorKind::internal, "E627",
-                        concat("tensor ", quote_text(tensor.name), " has ", tensor.bytes, " bytes, not those of its shape"));
+      return make_error(
+          ErrorKind::internal, "E627",
+          concat("tensor ", quote_text(tensor.name), " has ", tensor.bytes, " bytes, not those of its shape"));
     }
     const int64_t end = position + tensor.bytes;
     header += concat(names.size() == 1 ? "" : ",", Json(tensor.name).dump(), ":{\"dtype\":\"",
                      type_names[static_cast<size_t>(tensor.dtype)].name, "\",\"shape\":[",
-                     join(tensor.shape, ",", [](int64_t dim) { return dim; }), "],\"data_offsets\":[", position, ",", end,
-                     "]}");
+                     join(tensor.shape, ",", [](int64_t dim) { return dim; }), "],\"data_offsets\":[", position, ",",
+                     end, "]}");
     position = end;
   }
   header += '}';

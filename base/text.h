@@ -12,8 +12,9 @@ namespace rtx {
 inline void append(std::string& out, std::string_view text) { out += text; }
 inline void append(std::string& out, char c) { out += c; }
 template <std::integral T>
-  requires(!std::same_as<T, char> && !std::same_as<T, bool>)
-void append(std::string& out, T value) { out += std::to_string(value); }
+requires(!std::same_as<T, char> && !std::same_as<T, bool>) void append(std::string& out, T value) {
+  out += std::to_string(value);
+}
 // The shortest text that reads back to the same value; "nan", "inf", "-inf".
 inline void append(std::string& out, double value) {
   char buffer[32];

@@ -8,7 +8,10 @@ std::optional<Utf8Character> decode_utf8(std::string_view text, size_t position)
   auto byte = [&](size_t i) { return static_cast<unsigned char>(text[position + i]); };
   const unsigned char lead = byte(0);
   if (lead < 0x80) return Utf8Character{lead, 1};
-  const int length = lead >= 0xC2 && lead <= 0xDF ? 2 : lead >= 0xE0 && lead <= 0xEF ? 3 : lead >= 0xF0 && lead <= 0xF4 ? 4 : 0;
+  const int length = lead >= 0xC2 && lead <= 0xDF   ? 2
+                     : lead >= 0xE0 && lead <= 0xEF ? 3
+                     : lead >= 0xF0 && lead <= 0xF4 ? 4
+                                                    : 0;
   if (length == 0 || text.size() - position < static_cast<size_t>(length)) return std::nullopt;
   const unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
