@@ -95,12 +95,12 @@ def other_versions(entries):
     return found
 
 
-def named_in_setup(entries, setup):
+def named_in_setup(setup):
     """Complaints about packages that setup.sh names itself. It may name the Python that reads this list."""
     names = {"python3"}
     found = []
     for line in setup.splitlines():
-        install = re.search(r"(?:apt-get|pip)\S* install (.*)", line)
+        install = re.search(r"\b(?:apt_install|(?:apt-get|pip)\b.*? install) (.*)", line)
         if not install or line.lstrip().startswith("#"):
             continue
         for word in install[1].split():
@@ -125,7 +125,7 @@ def main(arguments):
     elif arguments == ["check"]:
         found = incomplete(entries)
         if not found:
-            found = other_versions(entries) + named_in_setup(entries, (ROOT / "scripts/setup.sh").read_text())
+            found = other_versions(entries) + named_in_setup((ROOT / "scripts/setup.sh").read_text())
         for complaint in found:
             print(f"dependencies.yaml: error: {complaint}", file=sys.stderr)
         if found:

@@ -105,9 +105,10 @@ class Dependencies(unittest.TestCase):
         self.assertIn("'a': 'licence' is missing", found)
 
     def test_a_package_that_setup_names_itself_is_found(self):
-        found = dependencies.named_in_setup([], 'apt_install "${packages[@]}"\nas_root apt-get install -y libfoo-dev\n')
-        self.assertEqual(1, len(found))
-        self.assertIn("libfoo-dev", found[0])
+        for line in ("apt-get -o A=b install -y libfoo-dev", "  apt_install libfoo-dev", "python -m pip install libfoo-dev"):
+            found = dependencies.named_in_setup('apt_install "${packages[@]}"\n' + line)
+            self.assertEqual(1, len(found), line)
+            self.assertIn("libfoo-dev", found[0])
 
 
 if __name__ == "__main__":
