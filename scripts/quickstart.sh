@@ -27,7 +27,7 @@ show rtx-compile $out/minilm.rtxir --arch sm_120,sm_90a -o $out/minilm.rtxpkg
 show rtx-compile $out/minilm.rtxir --arch cpu -o $out/minilm_cpu.rtxpkg
 
 device=cpu package=$out/minilm_cpu.rtxpkg
-if rtx-run --list-devices | grep -q 'cuda:0'; then
+if rtx-run --list-devices --quiet | grep -qE '^cuda:0 +sm_(90|120)'; then
   device=cuda:0 package=$out/minilm.rtxpkg
 fi
 show rtx-run $package --device $device --input input_ids=@$out/input_ids.npy \
