@@ -1,0 +1,41 @@
+// Tensors of the file in every form they may be stored in.
+//
+// Included only by the reader: it knows the generated ONNX classes.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/file.h"
+#include "frontend/external_data.h"
+#include "frontend/model.h"
+#include "frontend/read_model.h"
+#include "rtx_onnx.pb.h"
+
+namespace rtx::onnx {
+
+// What reading a tensor needs to know besides the tensor.
+struct TensorSource {
+  std::shared_ptr<const File> model_file;
+  ExternalFiles& external;
+  const ReadLimits& limits;
+};
+
+// The name field is not looked at by read_tensor.
+struct ReadTensor {
+  WeightEntry entry;
+  int32_t onnx_type = 0;
+  std::string unsupported;  // as Initializer::unsupported
+};
+
+// `tensor` comes from a scanned model (wire_scan.h). Typed data is moved out of it. Bytes that lie in a file stay there
+// unless they are few. Errors: E301 to E305 and E311 to E317, E504.
+Result<ReadTensor> read_tensor(onnx_schema::TensorProto& tensor, TensorSource& source);
+
+// Makes the dense tensor. Error: E306, also when it would be too large.
+Result<ReadTensor> read_sparse_tensor(onnx_schema::SparseTensorProto& tensor, TensorSource& source);
+
+// Checks a shape against the limits and multiplies it: E301 negative, E302 overflow, E504 limits.
+Result<int64_t> checked_element_count(const std::vector<int64_t>& shape, int bits, const ReadLimits& limits);
+
+}  // namespace rtx::onnx
