@@ -1,5 +1,6 @@
-// Algebraic canonicalisation: every operation takes its shortest form. Rules are local, and exact: the evaluator gives
-// the same bits before and after, NaN and signed zero included. Needs nothing; keeps the stage.
+// Rewrites operations into simpler equal ones until no rule applies, and erases what dies on the way. Needs nothing;
+// results are equal bit by bit under the evaluator (the payload of NaN aside). The rules stand in
+// canonicalize_arithmetic.cpp and canonicalize_movement.cpp.
 #pragma once
 
 #include "passes/pass.h"

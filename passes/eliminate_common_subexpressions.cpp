@@ -1,70 +1,86 @@
 #include "passes/eliminate_common_subexpressions.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <bit>
+#include <functional>
+#include <unordered_set>
 
 namespace rtx {
 
 namespace {
 
-std::vector<Value*> ordered_operands(const Operation& op) {
-  std::vector<Value*> operands = op.operands();
-  if (op.spec().has(trait_commutative) && operands.size() >= 2 && std::less<>()(operands[1], operands[0]))
+void mix(size_t& hash, size_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15u + (hash >> 29); }
+
+struct AttributeHash {
+  size_t& hash;
+  void operator()(bool value) { mix(hash, value); }
+  void operator()(int64_t value) { mix(hash, static_cast<size_t>(value)); }
+  void operator()(double value) { mix(hash, std::bit_cast<uint64_t>(value)); }
+  void operator()(const std::string& value) { mix(hash, std::hash<std::string>{}(value)); }
+  void operator()(DType value) { mix(hash, static_cast<size_t>(value)); }
+  void operator()(const std::vector<int64_t>& values) {
+    for (int64_t value : values) (*this)(value);
+  }
+  void operator()(const Dim& dim) { dim.is_constant() ? (*this)(dim.constant()) : (*this)(dim.str()); }
+  void operator()(const std::vector<Dim>& dims) {
+    for (const Dim& dim : dims) (*this)(dim);
+  }
+  void operator()(const Tensor& tensor) {
+    std::string_view bytes(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+    mix(hash, std::hash<std::string_view>{}(bytes));
+  }
+};
+
+// The operands, the first two of a commutative operation in a fixed order. Comparing addresses only groups equal
+// operations; it never decides which one survives.
+std::vector<Value*> key_operands(const Operation& operation) {
+  std::vector<Value*> operands = operation.operands();
+  if (operation.spec().has(trait_commutative) && std::less<>{}(operands[1], operands[0])) {
     std::swap(operands[0], operands[1]);
+  }
   return operands;
 }
 
-size_t hash(const Operation& op) {
-  auto mix = [seed = static_cast<size_t>(op.op)](size_t value) mutable {
-    return seed = (seed ^ value) * 0x9e3779b97f4a7c15u;
-  };
-  for (const Value* operand : ordered_operands(op)) mix(std::hash<const Value*>()(operand));
-  size_t result = mix(0);
-  for (const auto& [name, value] : op.attributes.entries()) {
-    if (auto* text = std::get_if<std::string>(&value)) result = mix(std::hash<std::string>()(*text));
-    if (auto* integer = std::get_if<int64_t>(&value)) result = mix(static_cast<size_t>(*integer));
-    if (auto* integers = std::get_if<std::vector<int64_t>>(&value))
-      for (int64_t i : *integers) result = mix(static_cast<size_t>(i));
-    if (auto* dims = std::get_if<std::vector<Dim>>(&value))
-      for (const Dim& d : *dims) result = mix(d.is_constant() ? static_cast<size_t>(d.constant()) : 1);
-    if (auto* tensor = std::get_if<Tensor>(&value))
-      for (std::byte b : tensor->bytes) result = mix(static_cast<size_t>(b));
+struct SameHash {
+  size_t operator()(const Operation* operation) const {
+    size_t hash = static_cast<size_t>(operation->op);
+    for (Value* operand : key_operands(*operation)) mix(hash, std::hash<Value*>{}(operand));
+    for (const auto& [name, value] : operation->attributes.entries()) std::visit(AttributeHash{hash}, value);
+    return hash;
   }
-  return result;
-}
+};
 
-// A NaN constant equals itself here: attributes compare by bits.
-bool same(const Operation& a, const Operation& b) {
-  return a.op == b.op && ordered_operands(a) == ordered_operands(b) && a.attributes == b.attributes &&
-         a.result_types() == b.result_types();
-}
-
-bool merge_equal(Block& block) {
-  bool changed = false;
-  std::unordered_multimap<size_t, Operation*> seen;
-  const auto& operations = block.operations();
-  for (auto it = operations.begin(); it != operations.end();) {
-    Operation* op = (it++)->get();
-    if (op->result_count() == 0 || op->body()) continue;
-    const size_t key = hash(*op);
-    auto [first, last] = seen.equal_range(key);
-    auto found = std::find_if(first, last, [&](const auto& entry) { return same(*entry.second, *op); });
-    if (found == last) {
-      seen.emplace(key, op);
-      continue;
-    }
-    for (size_t i = 0; i < op->result_count(); ++i) op->result(i)->replace_all_uses_with(found->second->result(i));
-    block.erase(op);
-    changed = true;
+struct SameOperation {
+  bool operator()(const Operation* a, const Operation* b) const {
+    return a->op == b->op && key_operands(*a) == key_operands(*b) && a->attributes == b->attributes &&
+           a->result_types() == b->result_types();
   }
-  return changed;
-}
+};
 
 }  // namespace
 
 Result<bool> eliminate_common_subexpressions(Module& module, PassContext&) {
   bool changed = false;
-  for (const auto& function : module.functions) changed = merge_equal(function->block) || changed;
+  for (auto& function : module.functions) {
+    std::unordered_set<Operation*, SameHash, SameOperation> seen;
+    Block& block = function->block;
+    for (Operation* operation = block.size() > 0 ? block.operations().front().get() : nullptr; operation;) {
+      Operation* next = block.next(operation);
+      if (!operation->is(Op::yield) && !operation->body()) {
+        auto [first, inserted] = seen.insert(operation);
+        if (!inserted) {
+          for (size_t i = 0; i < operation->result_count(); ++i) {
+            Value* kept = (*first)->result(i);
+            if (kept->name.empty()) kept->name = operation->result(i)->name;
+            operation->result(i)->replace_all_uses_with(kept);
+          }
+          block.erase(operation);
+          changed = true;
+        }
+      }
+      operation = next;
+    }
+  }
   return changed;
 }
 

@@ -1,5 +1,5 @@
-// One operation for all that compute the same: equal op, operands and attributes (operands of commutative ops in any
-// order). The first in program order stays. Keeps the stage.
+// Operations of one block with the same op, operands and attributes become one. Operands of commutative operations
+// match in either order. Fusions are left alone.
 #pragma once
 
 #include "passes/pass.h"

@@ -1,5 +1,5 @@
-// Drops operations that nothing uses (every operation is pure) and symbols that no type mentions. Keeps inputs, used
-// or not: they are the program's interface. Keeps the stage.
+// Erases operations whose results have no use. Inputs of functions stay, used or not. Weights that no operation names
+// any more stay in the store, but are not written.
 #pragma once
 
 #include "passes/pass.h"

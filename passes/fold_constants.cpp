@@ -1,6 +1,8 @@
 #include "passes/fold_constants.h"
 
 #include <algorithm>
+#include <map>
+#include <unordered_map>
 
 #include "base/text.h"
 #include "ir/evaluate.h"
@@ -9,110 +11,202 @@ namespace rtx {
 
 namespace {
 
-// Constants up to this many elements stand in the text, larger ones go to the weights file.
+// Values of at most this many elements are written into the text; import does the same with initializers.
 constexpr int64_t max_inline_elements = 16;
-// What may grow: a broadcast or iota of this size costs nothing, whatever it was made of.
-constexpr int64_t free_bytes = 4096;
 
-bool is_data(const Operation* op) { return op && (op->is(Op::constant) || op->is(Op::weight)); }
+std::vector<int64_t> static_shape(const Type& type) {
+  std::vector<int64_t> shape;
+  for (const Dim& dim : type.shape) shape.push_back(dim.constant());
+  return shape;
+}
 
-int64_t static_bytes(const Type& type) {
-  Dim count = type.element_count();
-  if (!count.is_constant()) return -1;
-  std::optional<int64_t> bytes = packed_bytes(type.dtype, count.constant());
-  return bytes ? *bytes : -1;
+// Bytes of a static type; nullopt if it has symbols, a negative size or overflows.
+std::optional<int64_t> static_bytes(const Type& type) {
+  int64_t elements = 1;
+  for (const Dim& dim : type.shape) {
+    if (!dim.is_constant() || dim.constant() < 0 || __builtin_mul_overflow(elements, dim.constant(), &elements)) {
+      return std::nullopt;
+    }
+  }
+  return packed_bytes(type.dtype, elements);
+}
+
+bool has_symbols(const Operation& operation) {
+  for (const auto& [name, value] : operation.attributes.entries()) {
+    if (const Dim* dim = std::get_if<Dim>(&value); dim && !dim->is_constant()) return true;
+    if (const auto* dims = std::get_if<std::vector<Dim>>(&value)) {
+      for (const Dim& dim : *dims) {
+        if (!dim.is_constant()) return true;
+      }
+    }
+  }
+  return false;
 }
 
 class Folder {
  public:
-  Folder(Module& module, PassContext& context) : module_(module), context_(context) {}
-
-  Result<bool> fold(Block& block) {
-    bool changed = false;
-    const auto& operations = block.operations();
-    for (auto it = operations.begin(); it != operations.end();) {
-      Operation* op = (it++)->get();
-      if (!worth_folding(*op)) continue;
-      RTX_TRY(replace(block, *op));
-      changed = true;
+  Folder(Module& module, PassContext& context) : module_(module), context_(context) {
+    for (const auto& function : module.functions) {
+      for (const auto& operation : function->block.operations()) {
+        if (operation->is(Op::weight)) {
+          weight_uses_[operation->attributes.string("name")] += operation->result()->uses().size();
+        }
+      }
     }
-    return changed;
+  }
+
+  Result<bool> run(Block& block) {
+    std::vector<Operation*> folded;  // in program order
+    for (const auto& operation : block.operations()) {
+      RTX_ASSIGN(bool done, fold(*operation));
+      if (done) folded.push_back(operation.get());
+    }
+    for (Operation* operation : folded) replace(*operation);
+    for (auto it = folded.rbegin(); it != folded.rend(); ++it) block.erase(*it);
+    values_.clear();
+    return !folded.empty();
   }
 
  private:
-  bool worth_folding(const Operation& op) {
-    if (op.is(Op::yield) || is_data(&op) || op.body() || op.spec().has(trait_no_fold) || op.unused()) return false;
-    int64_t operand_bytes = 0;
-    for (const Value* operand : op.operands()) {
-      if (!is_data(operand->def())) return false;
-      operand_bytes += std::max<int64_t>(0, static_bytes(operand->type));
-    }
-    int64_t bytes = 0;
-    for (const Type& type : op.result_types()) {
-      int64_t result_bytes = static_bytes(type);
-      if (result_bytes < 0 || result_bytes > context_.max_folded_bytes) return false;
-      bytes += result_bytes;
-    }
-    // dim_values and the like of constant dims have no operands; the value of symbols is not known here.
-    for (const auto& [name, value] : op.attributes.entries()) {
-      auto constant = [](const Dim& d) { return d.is_constant(); };
-      if (auto* dim = std::get_if<Dim>(&value); dim && !constant(*dim)) return false;
-      if (auto* dims = std::get_if<std::vector<Dim>>(&value); dims && !std::all_of(dims->begin(), dims->end(), constant))
-        return false;
-    }
-    if (bytes > std::max(operand_bytes, free_bytes)) return false;
-    return context_.folded_bytes + bytes <= context_.max_folded_total_bytes;
+  // An operand whose value is known: of a constant, of a weight with data, or folded before.
+  bool is_known(const Value* value) const {
+    Operation* definition = value->def();
+    if (!definition) return false;
+    if (definition->is(Op::weight)) return module_.weights->find(definition->attributes.string("name")) != nullptr;
+    return definition->is(Op::constant) || values_.contains(value);
   }
 
-  Result<void> replace(Block& block, Operation& op) {
-    std::vector<Tensor> operands;
-    for (const Value* operand : op.operands()) {
-      RTX_ASSIGN(Tensor tensor, data(*operand->def()));
-      operands.push_back(std::move(tensor));
+  Result<bool> fold(Operation& operation) {
+    if (operation.is(Op::constant) || operation.spec().has(trait_no_fold) || operation.unused()) return false;
+    if (operation.result_count() != 1 || has_symbols(operation)) return false;
+    if (!std::all_of(operation.operands().begin(), operation.operands().end(),
+                     [&](const Value* operand) { return is_known(operand); })) {
+      return false;
     }
-    std::vector<const Tensor*> pointers;
-    for (const Tensor& tensor : operands) pointers.push_back(&tensor);
-    Result<std::vector<Tensor>> results = evaluate(op, pointers, {}, module_.weights.get());
-    if (!results) return std::move(results).error().within(concat("folding ", join(op.origins, ", ")));
-    Builder builder(block, &op);
-    builder.origins = op.origins;
-    for (size_t i = 0; i < results->size(); ++i) {
-      Tensor& tensor = (*results)[i];
-      context_.folded_bytes += static_cast<int64_t>(tensor.bytes.size());
-      const std::string& name = op.result(i)->name;
-      Value* folded = nullptr;
-      if (tensor.element_count() <= max_inline_elements) {
-        RTX_ASSIGN(folded, builder.constant(std::move(tensor)));
+    std::optional<int64_t> bytes = static_bytes(operation.result()->type);
+    if (!bytes || !within_budget(operation, *bytes)) return false;
+
+    std::vector<Tensor> loaded;
+    std::vector<const Tensor*> operands;
+    loaded.reserve(operation.operand_count());
+    for (const Value* operand : operation.operands()) {
+      Operation* definition = operand->def();
+      if (definition->is(Op::constant)) {
+        operands.push_back(&definition->attributes.tensor("value"));
+      } else if (definition->is(Op::weight)) {
+        RTX_ASSIGN(Tensor tensor, module_.weights->load(definition->attributes.string("name")));
+        loaded.push_back(std::move(tensor));
+        operands.push_back(&loaded.back());
       } else {
-        std::string weight = module_.weights->unique_name(concat(name.empty() ? "constant" : name, ".folded"));
-        Shape shape(tensor.shape.begin(), tensor.shape.end());
-        AttributeList attributes{{"name", weight}, {"dtype", tensor.dtype}, {"shape", std::move(shape)}};
-        module_.weights->add(weight, std::move(tensor));
-        RTX_ASSIGN(folded, builder.value(Op::weight, {}, std::move(attributes)));
+        operands.push_back(&values_.at(operand).tensor);
       }
-      folded->name = name;
-      op.result(i)->replace_all_uses_with(folded);
     }
-    block.erase(&op);
-    return Ok{};
+    Result<std::vector<Tensor>> results = evaluate(operation, operands, {}, module_.weights.get());
+    if (!results) return false;  // what cannot be evaluated stays, and fails when it runs
+    release(operation);
+    values_.emplace(operation.result(), Folded{std::move((*results)[0]), stem_of(operation), operation.result()->uses().size()});
+    spent_bytes_ += *bytes;
+    return true;
   }
 
-  Result<Tensor> data(const Operation& op) {
-    if (op.is(Op::constant)) return op.attributes.tensor("value");
-    return module_.weights->load(op.attributes.string("name"));
+  bool within_budget(const Operation& operation, int64_t bytes) const {
+    if (bytes > context_.max_folded_value_bytes || spent_bytes_ + bytes > context_.max_folded_total_bytes) return false;
+    if (multiplies(operation) > static_cast<double>(context_.max_folded_multiplies)) return false;
+    if (bytes <= context_.small_bytes) return true;
+    int64_t operand_bytes = 0;
+    for (const Value* operand : operation.operands()) {
+      if (Operation* weight = operand->def(); weight->is(Op::weight)) {
+        if (weight_uses_.at(weight->attributes.string("name")) > 1) return false;
+      }
+      operand_bytes += static_bytes(operand->type).value_or(0);
+    }
+    return bytes <= operand_bytes;
   }
+
+  // Of a matmul or conv, 0 for others. In f64: only compared with a limit.
+  static double multiplies(const Operation& operation) {
+    if (!operation.is(Op::matmul) && !operation.is(Op::conv)) return 0;
+    double count = 1;
+    for (int64_t dim : static_shape(operation.result()->type)) count *= static_cast<double>(dim);
+    std::vector<int64_t> operand = static_shape(operation.operand(operation.is(Op::conv) ? 1 : 0)->type);
+    if (operation.is(Op::conv)) {
+      for (size_t i = 1; i < operand.size(); ++i) count *= static_cast<double>(operand[i]);
+      return count;
+    }
+    bool transposed = operation.attributes.boolean("transpose_lhs");
+    return count * static_cast<double>(operand[operand.size() - (transposed ? 2 : 1)]);
+  }
+
+  // Drops tensors that have no further use, so that long chains hold one tensor at a time.
+  void release(const Operation& operation) {
+    for (const Value* operand : operation.operands()) {
+      auto found = values_.find(operand);
+      if (found != values_.end() && --found->second.open_uses == 0) found->second.tensor = Tensor();
+    }
+  }
+
+  std::string stem_of(const Operation& operation) const {
+    for (const Value* operand : operation.operands()) {
+      if (operand->def()->is(Op::weight)) {
+        return concat(operand->def()->attributes.string("name"), ".", to_string(operation.op));
+      }
+      if (auto found = values_.find(operand); found != values_.end() && found->second.stem != "folded") {
+        return concat(found->second.stem, ".", to_string(operation.op));
+      }
+    }
+    return "folded";
+  }
+
+  // Gives the uses that were not folded a constant or weight in place of the operation.
+  void replace(Operation& operation) {
+    Folded& folded = values_.at(operation.result());
+    if (folded.open_uses == 0) return;
+    Block& block = *operation.block();
+    Operation* created = nullptr;
+    const Type& type = operation.result()->type;
+    if (folded.tensor.element_count() <= max_inline_elements) {
+      created = block.insert(&operation, Op::constant, {}, {{"value", std::move(folded.tensor)}}, {type});
+    } else {
+      std::string name = unique_name(folded.stem);
+      module_.weights->add(name, std::move(folded.tensor));
+      created = block.insert(&operation, Op::weight, {}, {{"name", name}, {"dtype", type.dtype}, {"shape", type.shape}}, {type});
+    }
+    created->origins = operation.origins;
+    created->result()->name = operation.result()->name;
+    // Uses by folded operations go along; those are erased next.
+    operation.result()->replace_all_uses_with(created->result());
+  }
+
+  std::string unique_name(const std::string& stem) {
+    if (!module_.weights->find(stem)) return stem;
+    while (true) {
+      std::string name = concat(stem, ".", ++name_counts_[stem]);
+      if (!module_.weights->find(name)) return name;
+    }
+  }
+
+  struct Folded {
+    Tensor tensor;
+    std::string stem;   // of the name, should it become a weight
+    size_t open_uses = 0;  // by operations that are not folded
+  };
 
   Module& module_;
   PassContext& context_;
+  std::unordered_map<const Value*, Folded> values_;
+  std::map<std::string, size_t, std::less<>> weight_uses_;
+  std::map<std::string, int64_t> name_counts_;
+  int64_t spent_bytes_ = 0;
 };
 
 }  // namespace
 
 Result<bool> fold_constants(Module& module, PassContext& context) {
+  Folder folder(module, context);
   bool changed = false;
-  for (const auto& function : module.functions) {
-    RTX_ASSIGN(bool folded, Folder(module, context).fold(function->block));
-    changed = changed || folded;
+  for (auto& function : module.functions) {
+    RTX_ASSIGN(bool function_changed, folder.run(function->block));
+    changed = changed || function_changed;
   }
   return changed;
 }

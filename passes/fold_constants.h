@@ -1,6 +1,9 @@
-// Evaluates operations whose operands are all constants or weights. A small result becomes a `constant`, a large one a
-// new `weight`. Folding never enlarges the program much: a result that is larger than its operands and than 4 KiB is
-// left alone, as is what would pass the budgets of the context. Keeps the stage.
+// Evaluates operations whose operands are constants or weights. Small results become `constant`, larger ones new
+// weights of the module's store, named after the weight they come from.
+//
+// What limits it: the budgets of PassContext; a result above small_bytes must not be larger than its operands; and a
+// weight with other uses is only read where the result is small, since its data would then be stored twice (tied
+// weights stay tied).
 #pragma once
 
 #include "passes/pass.h"

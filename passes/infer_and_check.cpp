@@ -5,20 +5,35 @@
 
 namespace rtx {
 
+namespace {
+
+Result<bool> infer_block(Block& block) {
+  bool changed = false;
+  for (const auto& operation : block.operations()) {
+    if (!operation->spec().infer) continue;  // fusion and yield have no types of their own
+    std::vector<Type> operands = operation->operand_types();
+    Result<std::vector<Type>> types = infer_types(operation->op, operands, operation->attributes);
+    if (!types) {
+      std::string place = operation->origins.empty() ? std::string(to_string(operation->op)) : join(operation->origins, ", ");
+      return std::move(types).error().within(place);
+    }
+    for (size_t i = 0; i < types->size() && i < operation->result_count(); ++i) {
+      Type& old = operation->result(i)->type;
+      if (old == (*types)[i]) continue;
+      old = (*types)[i];
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+}  // namespace
+
 Result<bool> infer_and_check(Module& module, PassContext&) {
   bool changed = false;
-  for (const auto& function : module.functions) {
-    for (const auto& op : function->block.operations()) {
-      if (op->result_count() == 0 || op->body()) continue;
-      const std::vector<Type> operands = op->operand_types();
-      Result<std::vector<Type>> inferred = infer_types(op->op, operands, op->attributes);
-      if (!inferred) return std::move(inferred).error().within(join(op->origins, ", "));
-      for (size_t i = 0; i < op->result_count(); ++i) {
-        if (op->result(i)->type == (*inferred)[i]) continue;
-        op->result(i)->type = (*inferred)[i];
-        changed = true;
-      }
-    }
+  for (auto& function : module.functions) {
+    RTX_ASSIGN(bool function_changed, infer_block(function->block));
+    changed = changed || function_changed;
   }
   RTX_TRY(verify(module));
   return changed;

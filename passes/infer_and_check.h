@@ -1,5 +1,5 @@
-// Infers every type again from the inputs on, so that what an earlier pass learned reaches all users, then verifies.
-// Keeps the stage.
+// Infers every result type again from the operands and stores it, then runs the verifier. Used after import and after
+// symbols were replaced, where types may have become sharper.
 #pragma once
 
 #include "passes/pass.h"

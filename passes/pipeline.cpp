@@ -1,6 +1,8 @@
 #include "passes/pipeline.h"
 
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -11,92 +13,151 @@
 #include "passes/eliminate_dead_values.h"
 #include "passes/fold_constants.h"
 #include "passes/infer_and_check.h"
+#include "passes/mark_canonical.h"
 
 namespace rtx {
 
 namespace {
 
-constexpr PassInfo passes[] = {
-    {"canonicalize", canonicalize, "Rewrite every operation into its shortest exact form."},
-    {"eliminate_common_subexpressions", eliminate_common_subexpressions, "Keep one of equal operations."},
-    {"eliminate_dead_values", eliminate_dead_values, "Drop operations and symbols that nothing uses."},
-    {"fold_constants", fold_constants, "Evaluate operations on constants and weights, within a budget."},
-    {"infer_and_check", infer_and_check, "Infer all types again and verify."},
+constexpr PassEntry passes[] = {
+    {"infer_and_check", infer_and_check, "infer all types again and verify", Stage::canonical},
+    {"canonicalize", canonicalize, "rewrite operations into simpler equal ones", Stage::canonical},
+    {"fold_constants", fold_constants, "evaluate operations on constants and weights, within budgets", Stage::canonical},
+    {"eliminate_common_subexpressions", eliminate_common_subexpressions, "merge operations that compute the same",
+     Stage::canonical},
+    {"eliminate_dead_values", eliminate_dead_values, "erase operations without uses", Stage::planned},
+    {"mark_canonical", mark_canonical, "move the module to stage canonical", Stage::canonical},
 };
 
 constexpr std::string_view canonical[] = {
-    "eliminate_dead_values",            // first: nothing below should spend time on what nobody reads
-    "canonicalize",                     // exposes constants behind identities
-    "fold_constants",                   // wants canonical operands
-    "canonicalize",                     // folded operands open rules (x * 1)
-    "eliminate_common_subexpressions",  // after folding: equal constants make equal users
-    "eliminate_dead_values",            // what folding and merging left behind
-    "infer_and_check",
+    "infer_and_check",                  // nothing below works on wrong types
+    "canonicalize",                     // before folding: x * 1 and casts back and forth vanish instead of being computed
+    "fold_constants",                   //
+    "eliminate_common_subexpressions",  // after folding: equal constants make more operations equal
+    "canonicalize",                     // what folding and merging brought together
+    "eliminate_dead_values",            // the weights that folding replaced
+    "mark_canonical",
 };
+
+const PassEntry* find_pass(std::string_view name) {
+  for (const PassEntry& pass : passes) {
+    if (pass.name == name) return &pass;
+  }
+  return nullptr;
+}
+
+size_t count_operations(const Module& module) {
+  size_t count = 0;
+  for (const auto& function : module.functions) count += function->block.size();
+  return count;
+}
 
 Result<void> check_round_trip(const Module& module, std::string_view pass) {
   std::string text = print(module);
   Result<std::unique_ptr<Module>> parsed = parse_module(text, concat("<after ", pass, ">"));
-  if (!parsed) return std::move(parsed).error().within("round trip");
-  if (print(**parsed) != text)
-    return make_error(ErrorKind::internal, "E990", concat("the text after '", pass, "' does not read back to itself"));
-  return Ok{};
+  if (!parsed) return std::move(parsed).error().within("the printed module does not parse");
+  if (print(**parsed) == text) return Ok{};
+  return make_error(ErrorKind::internal, "E992", concat("printing and parsing changes the module after ", pass));
 }
 
-Result<void> run_one(const PassInfo& pass, Module& module, PassContext& context, const PipelineOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
-  Result<bool> changed = pass.run(module, context);
-  const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
-  if (!changed) return std::move(changed).error();
+// One pass with its checks.
+Result<PassTiming> run_pass(Module& module, const PassEntry& pass, PipelineOptions& options) {
+  if (module.stage > pass.stage) {
+    return make_error(ErrorKind::usage, "E011",
+                      concat("pass '", pass.name, "' cannot run on a module of stage ", to_string(module.stage)))
+        .with_expected(concat("stage ", to_string(pass.stage), " or earlier"));
+  }
+  PassTiming timing{std::string(pass.name)};
+  timing.operations_before = count_operations(module);
+  auto start = std::chrono::steady_clock::now();
+  RTX_ASSIGN(timing.changed, pass.function(module, options.context));
+  auto elapsed = std::chrono::steady_clock::now() - start;
+  timing.elapsed_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count();
+  timing.operations_after = count_operations(module);
   if (options.verify_each) {
     if (Result<void> verified = verify(module); !verified) {
-      Error error = std::move(verified).error();
-      for (Diagnostic& diagnostic : error.diagnostics) diagnostic.kind = ErrorKind::internal;
-      return error;
+      return std::move(verified).error().within(concat("after pass '", pass.name, "'"));
     }
   }
   if (options.round_trip) RTX_TRY(check_round_trip(module, pass.name));
-  if (options.after_pass) options.after_pass(module, {std::string(pass.name), elapsed.count(), *changed});
-  return Ok{};
+  return timing;
+}
+
+// The error, with a note where the module of before the pass was written.
+Error with_reproducer(Error error, const Module& before, std::span<const std::string> names, const std::string& path) {
+  std::string text = concat(reproducer_line(names), "\n", print(before));
+  Result<void> written = write_file(path, text);
+  error.diagnostics.front().notes.push_back(
+      written ? concat("reproducer: rtx-opt --reproduce ", path) : concat("no reproducer could be written to ", path));
+  return error;
+}
+
+bool round_trip_requested() {
+  const char* value = std::getenv("RTX_ROUND_TRIP");
+  return value && std::strcmp(value, "1") == 0;
 }
 
 }  // namespace
 
-std::span<const PassInfo> all_passes() { return passes; }
+std::span<const PassEntry> all_passes() { return passes; }
 std::span<const std::string_view> canonical_pipeline() { return canonical; }
 
-const PassInfo* find_pass(std::string_view name) {
-  for (const PassInfo& pass : passes)
-    if (pass.name == name) return &pass;
-  return nullptr;
-}
-
-Result<void> run_passes(Module& module, std::span<const std::string_view> names, PassContext& context,
-                        const PipelineOptions& options) {
-  for (std::string_view name : names) {
-    if (!find_pass(name))
+Result<std::vector<std::string>> parse_pass_list(std::string_view text) {
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    size_t comma = text.find(',');
+    std::string_view name = text.substr(0, comma);
+    text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
+    if (name == "canonical") {
+      names.insert(names.end(), std::begin(canonical), std::end(canonical));
+    } else if (find_pass(name)) {
+      names.emplace_back(name);
+    } else {
       return make_error(ErrorKind::usage, "E010", concat("there is no pass '", escape_text(name), "'"))
-          .with_expected(join(all_passes(), ", ", [](const PassInfo& pass) { return pass.name; }));
-  }
-  for (size_t i = 0; i < names.size(); ++i) {
-    std::unique_ptr<Module> before = options.reproducer.empty() ? nullptr : module.clone();
-    Result<void> result = run_one(*find_pass(names[i]), module, context, options);
-    if (result) continue;
-    Error error = std::move(result).error().within(concat("pass '", names[i], "'"));
-    if (before) {
-      const std::string left = join(names.subspan(i), ",", [](std::string_view name) { return name; });
-      if (write_file(options.reproducer, concat("# rtx-opt --passes=", left, "\n", print(*before))).ok())
-        error.diagnostics.front().with_help(concat("run again with: rtx-opt --passes=", left, " ", options.reproducer));
+          .with_help("rtx-opt --list-passes prints their names");
     }
-    return error;
   }
-  return Ok{};
+  return names;
 }
 
-Result<void> run_canonical_pipeline(Module& module, PassContext& context, const PipelineOptions& options) {
-  RTX_TRY(run_passes(module, canonical_pipeline(), context, options));
-  module.stage = Stage::canonical;
-  return Ok{};
+Result<PipelineReport> run_pipeline(Module& module, std::span<const std::string> names, PipelineOptions options) {
+  options.round_trip = options.round_trip || round_trip_requested();
+  PipelineReport report;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const PassEntry* pass = find_pass(names[i]);
+    if (!pass) return make_error(ErrorKind::internal, "E010", concat("there is no pass '", escape_text(names[i]), "'"));
+    std::unique_ptr<Module> before = options.reproducer_path.empty() ? nullptr : module.clone();
+    Result<PassTiming> timing = run_pass(module, *pass, options);
+    if (!timing) {
+      Error error = std::move(timing).error();
+      if (!before || error.first().kind == ErrorKind::usage) return error;
+      return with_reproducer(std::move(error), *before, names.subspan(i), options.reproducer_path);
+    }
+    bool changed = timing->changed;
+    report.timings.push_back(std::move(*timing));
+    if (options.print_after_all) options.print_after_all(pass->name, module);
+    if (changed && options.print_after_change) options.print_after_change(pass->name, module);
+  }
+  report.remarks = std::move(options.context.remarks);
+  return report;
+}
+
+Result<PipelineReport> run_canonical_pipeline(Module& module, PipelineOptions options) {
+  std::vector<std::string> names(std::begin(canonical), std::end(canonical));
+  return run_pipeline(module, names, std::move(options));
+}
+
+namespace {
+constexpr std::string_view reproducer_prefix = "# reproducer for passes: ";
+}
+
+std::string reproducer_line(std::span<const std::string> names) {
+  return concat(reproducer_prefix, join(std::vector<std::string>(names.begin(), names.end()), ","));
+}
+
+std::string_view reproducer_passes(std::string_view text) {
+  if (!text.starts_with(reproducer_prefix)) return {};
+  return text.substr(reproducer_prefix.size(), text.find('\n') - reproducer_prefix.size());
 }
 
 }  // namespace rtx

@@ -1,4 +1,4 @@
-// The only list of passes, and the driver that runs them.
+// The list of passes, and the driver that runs some of them.
 #pragma once
 
 #include <functional>
@@ -11,40 +11,54 @@
 
 namespace rtx {
 
-struct PassInfo {
+struct PassEntry {
   std::string_view name;
-  Result<bool> (*run)(Module&, PassContext&);
+  PassFunction function;
   std::string_view summary;
+  Stage stage;  // the last stage of a module that the pass accepts
 };
 
-std::span<const PassInfo> all_passes();
-const PassInfo* find_pass(std::string_view name);
-
-// The passes that take a module from `imported` to `canonical`, in order. A name may stand more than once.
+// Every pass, in the order of docs/ir.md.
+std::span<const PassEntry> all_passes();
+// The passes that take a module from `imported` to `canonical`.
 std::span<const std::string_view> canonical_pipeline();
+
+// "a,b,c" to names; "canonical" stands for its pipeline. An unknown name is E010.
+Result<std::vector<std::string>> parse_pass_list(std::string_view text);
 
 struct PassTiming {
   std::string name;
-  double elapsed_ms = 0;
+  int64_t elapsed_ns = 0;
   bool changed = false;
+  size_t operations_before = 0, operations_after = 0;
 };
 
 struct PipelineOptions {
   bool verify_each = true;
-  // Print, parse and print again after each pass: the two texts must be equal.
+  // Print, parse and print again after each pass; the two texts must be equal. On when RTX_ROUND_TRIP=1 is in the
+  // environment.
   bool round_trip = false;
-  // Called after each pass.
-  std::function<void(const Module&, const PassTiming&)> after_pass;
-  // On a failure, the module as it was before the failing pass and the passes left to run are written here, so that
-  // `rtx-opt` can run them again. Empty: nothing is written.
-  std::string reproducer;
+  // Called with the pass and the module, if set: after every pass, or after those that changed something.
+  std::function<void(std::string_view pass, const Module&)> print_after_all, print_after_change;
+  // Where a failing pass leaves the module it was given and the passes still to run, for `rtx-opt --reproduce`. Empty:
+  // nowhere, and no copy is kept.
+  std::string reproducer_path;
+  PassContext context;
 };
 
-// Runs the named passes in order. An unknown name is a usage error that lists the known ones.
-Result<void> run_passes(Module& module, std::span<const std::string_view> names, PassContext& context,
-                        const PipelineOptions& options = {});
+struct PipelineReport {
+  std::vector<PassTiming> timings;
+  std::vector<Diagnostic> remarks;
+};
 
-// canonical_pipeline(), then the module is in stage `canonical`.
-Result<void> run_canonical_pipeline(Module& module, PassContext& context, const PipelineOptions& options = {});
+// Runs the passes in order. After an error the module may be half changed and must not be used.
+Result<PipelineReport> run_pipeline(Module& module, std::span<const std::string> names, PipelineOptions options = {});
+
+// The canonical pipeline with default options: what rtx-compile runs.
+Result<PipelineReport> run_canonical_pipeline(Module& module, PipelineOptions options = {});
+
+// The first line of a reproducer file, and the pass list in it (empty if the text is not one).
+std::string reproducer_line(std::span<const std::string> names);
+std::string_view reproducer_passes(std::string_view text);
 
 }  // namespace rtx
