@@ -1,0 +1,222 @@
+#include "frontend/conversion.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "frontend/importer.h"
+
+namespace rtx::onnx {
+
+const SymbolRanges& Conversion::ranges() const { return importer_.ranges(); }
+
+// ---- Inputs
+
+const Type& Conversion::type(size_t index) const {
+  assert(has(index));
+  const Imported& imported = *inputs_[index];
+  return imported.value ? imported.value->type : imported.type;
+}
+
+Result<Value*> Conversion::input(size_t index) {
+  assert(has(index));
+  return importer_.materialise(*inputs_[index], builder_);
+}
+
+const Contents* Conversion::contents(size_t index) { return has(index) ? importer_.contents(*inputs_[index]) : nullptr; }
+
+Result<std::vector<Dim>> Conversion::dims(size_t index) {
+  if (rank(index) > 1)
+    return invalid("E306", concat("input ", index, " must have rank 1")).with_got(type(index).str());
+  if (!is_integer(type(index).dtype))
+    return invalid("E306", concat("input ", index, " must hold integers")).with_got(type(index).str());
+  const Contents* known = contents(index);
+  if (!known || !known->all_known()) return depends_on_data(index);
+  std::vector<Dim> dims;
+  for (const Element& element : known->elements) dims.push_back(element.dim);
+  return dims;
+}
+
+Result<std::vector<int64_t>> Conversion::integers(size_t index) {
+  RTX_ASSIGN(std::vector<Dim> all, dims(index));
+  std::vector<int64_t> result;
+  for (const Dim& dim : all) {
+    if (!dim.is_constant()) return unsupported(concat("input ", index, " is not a constant"));
+    result.push_back(dim.constant());
+  }
+  return result;
+}
+
+Result<int64_t> Conversion::integer_input(size_t index) {
+  RTX_ASSIGN(std::vector<int64_t> all, integers(index));
+  if (all.size() != 1) return invalid("E306", concat("input ", index, " must have one element")).with_got(type(index).str());
+  return all[0];
+}
+
+Result<Tensor> Conversion::constant_input(size_t index) {
+  const Imported& imported = *inputs_[index];
+  if (const Contents* known = contents(index); known && known->all_constant()) return tensor_of(*known);
+  if (imported.stored) return load(*imported.stored);
+  return depends_on_data(index);
+}
+
+// ---- Attributes
+
+int64_t Conversion::integer(std::string_view name, int64_t fallback) {
+  const int64_t* value = attribute<int64_t>(name);
+  return value ? *value : fallback;
+}
+
+double Conversion::real(std::string_view name, double fallback) {
+  const float* value = attribute<float>(name);
+  return value ? static_cast<double>(*value) : fallback;
+}
+
+std::string Conversion::string(std::string_view name, std::string_view fallback) {
+  const std::string* value = attribute<std::string>(name);
+  return value ? *value : std::string(fallback);
+}
+
+std::optional<std::vector<int64_t>> Conversion::integer_list(std::string_view name) {
+  const auto* value = attribute<std::vector<int64_t>>(name);
+  return value ? std::optional(*value) : std::nullopt;
+}
+
+// ---- Outputs
+
+void Conversion::set(size_t index, Value* value) {
+  assert(index < outputs_.size());
+  outputs_[index].value = value;
+}
+
+void Conversion::set(size_t index, Contents contents) {
+  assert(index < outputs_.size());
+  outputs_[index].contents = std::move(contents);
+}
+
+void Conversion::alias(size_t output, size_t input) {
+  assert(output < outputs_.size() && has(input));
+  outputs_[output].alias = inputs_[input];
+}
+
+void Conversion::set_stored(size_t index, const WeightEntry& entry) { outputs_[index].stored = &entry; }
+
+// ---- Emitting
+
+Result<Value*> Conversion::emit(Op op, std::vector<Value*> operands, AttributeList attributes) {
+  importer_.refresh(attributes);
+  return builder_.value(op, std::move(operands), std::move(attributes));
+}
+
+Result<Value*> Conversion::constant(Tensor tensor) { return builder_.constant(std::move(tensor)); }
+
+Result<Value*> Conversion::scalar(DType dtype, double value) { return constant(Tensor::scalar(dtype, value)); }
+
+Result<Value*> Conversion::dim_scalar(const Dim& dim) {
+  if (dim.is_constant()) {
+    Tensor tensor(DType::i64, {});
+    tensor.set_i64(0, dim.constant());
+    return constant(std::move(tensor));
+  }
+  RTX_ASSIGN(Value * vector, emit(Op::dim_values, {}, {{"values", std::vector<Dim>{dim}}}));
+  return reshape(vector, {});
+}
+
+Result<Value*> Conversion::cast(Value* value, DType dtype, bool saturate) {
+  if (value->type.dtype == dtype) return value;
+  return emit(Op::cast, {value}, {{"to", dtype}, {"saturate", saturate}});
+}
+
+Result<Value*> Conversion::reshape(Value* value, Shape shape) {
+  if (value->type.shape == shape) return value;
+  return emit(Op::reshape, {value}, {{"shape", std::move(shape)}});
+}
+
+Result<Value*> Conversion::broadcast(Value* value, Shape shape) {
+  if (value->type.shape == shape) return value;
+  return emit(Op::broadcast, {value}, {{"shape", std::move(shape)}});
+}
+
+Result<Value*> Conversion::transpose(Value* value, std::vector<int64_t> perm) {
+  if (std::is_sorted(perm.begin(), perm.end()) && static_cast<int>(perm.size()) == value->type.rank()) return value;
+  return emit(Op::transpose, {value}, {{"perm", std::move(perm)}});
+}
+
+Result<Value*> Conversion::slice(Value* value, int axis, const Dim& start, const Dim& size) {
+  if (start.is(0) && size == value->type.shape[axis]) return value;
+  Shape starts(value->type.rank(), 0), sizes = value->type.shape;
+  starts[axis] = start;
+  sizes[axis] = size;
+  std::vector<int64_t> steps(value->type.rank(), 1);
+  return emit(Op::slice, {value}, {{"starts", std::move(starts)}, {"sizes", std::move(sizes)}, {"steps", std::move(steps)}});
+}
+
+Result<Value*> Conversion::iota(DType dtype, int rank, int axis, const Dim& size) {
+  Shape shape(rank, 1);
+  shape[axis] = size;
+  return emit(Op::iota, {}, {{"shape", std::move(shape)}, {"axis", static_cast<int64_t>(axis)}, {"dtype", dtype}});
+}
+
+Result<Value*> Conversion::reduce(Op op, Value* value, std::vector<int64_t> axes, bool keepdims) {
+  return emit(op, {value}, {{"axes", std::move(axes)}, {"keepdims", keepdims}});
+}
+
+// ---- Checks
+
+Result<int> Conversion::axis(int64_t axis, int rank) const {
+  if (axis < -rank || axis >= rank)
+    return invalid("E307", concat("axis ", axis, " is out of range"))
+        .with_expected(concat("-", rank, " <= axis < ", rank));
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+Result<std::vector<int64_t>> Conversion::axes(std::vector<int64_t> list, int rank) const {
+  for (int64_t& entry : list) {
+    RTX_ASSIGN(entry, axis(entry, rank));
+  }
+  std::sort(list.begin(), list.end());
+  if (std::adjacent_find(list.begin(), list.end()) != list.end()) return invalid("E307", "an axis is repeated");
+  return list;
+}
+
+bool Conversion::unify(const Dim& a, const Dim& b) { return importer_.unify(a, b); }
+
+Dim Conversion::fresh(const Dim& dim) const { return importer_.fresh(dim); }
+
+void Conversion::limit(const Dim& dim, int64_t bound) { importer_.limit(dim, bound); }
+
+void Conversion::warn(std::string_view id, std::string message) { importer_.warn(id, std::move(message)); }
+
+// ---- Errors
+
+Diagnostic Conversion::unsupported(std::string reason) const {
+  return make_error(ErrorKind::unsupported, "E401", std::move(reason));
+}
+
+Diagnostic Conversion::invalid(std::string_view id, std::string message) const {
+  return make_error(ErrorKind::invalid, id, std::move(message));
+}
+
+Diagnostic Conversion::depends_on_data(size_t index) const {
+  Diagnostic diagnostic =
+      make_error(ErrorKind::unsupported, "E402", concat("input ", index, " depends on the data, not only on shapes"));
+  // Back through the first input that is not known, as far as the graph's inputs.
+  const Imported* at = inputs_[index];
+  for (int steps = 0; at && steps < 12; ++steps) {
+    if (!at->producer) {
+      diagnostic.with_note(concat("which is input '", escape_text(at->name), "' of the model"));
+      break;
+    }
+    diagnostic.with_note(concat("'", escape_text(at->name), "' comes from ", at->producer->str()));
+    const Imported* next = nullptr;
+    for (const std::string& name : at->producer->inputs) {
+      const Imported* candidate = name.empty() ? nullptr : importer_.lookup(name);
+      if (!candidate || candidate->stored || (candidate->contents && candidate->contents->all_known())) continue;
+      next = candidate;
+      break;
+    }
+    at = next;
+  }
+  return diagnostic;
+}
+
+}  // namespace rtx::onnx

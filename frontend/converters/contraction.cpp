@@ -1,0 +1,337 @@
+// Matrix products and convolutions.
+
+#include <algorithm>
+#include <map>
+
+#include "frontend/converters/tables.h"
+
+namespace rtx::onnx {
+namespace {
+
+// numpy rules: a vector on the left gets a leading 1, one on the right a trailing 1, which the result loses again.
+Result<Value*> multiply(Conversion& c, Value* a, Value* b) {
+  bool left_vector = a->type.rank() == 1, right_vector = b->type.rank() == 1;
+  if (a->type.rank() == 0 || b->type.rank() == 0)
+    return c.invalid("E306", "MatMul needs rank 1 or more").with_got(concat(a->type.str(), " and ", b->type.str()));
+  if (left_vector) {
+    RTX_ASSIGN(a, c.reshape(a, {1, a->type.shape[0]}));
+  }
+  if (right_vector) {
+    RTX_ASSIGN(b, c.reshape(b, {b->type.shape[0], 1}));
+  }
+  RTX_ASSIGN(Value * y, c.emit(Op::matmul, {a, b}));
+  if (!left_vector && !right_vector) return y;
+  Shape shape = y->type.shape;
+  if (right_vector) shape.pop_back();
+  if (left_vector) shape.erase(shape.end() - (right_vector ? 1 : 2));
+  return c.reshape(y, std::move(shape));
+}
+
+Result<void> matmul(Conversion& c) {
+  RTX_ASSIGN(Value * a, c.input(0));
+  RTX_ASSIGN(Value * b, c.input(1));
+  RTX_ASSIGN(Value * y, multiply(c, a, b));
+  c.set(0, y);
+  return Ok{};
+}
+
+Result<Value*> scaled(Conversion& c, Value* x, double factor) {
+  if (factor == 1) return x;
+  RTX_ASSIGN(Value * scale, c.scalar(x->type.dtype, factor));
+  return c.emit(Op::mul, {x, scale});
+}
+
+// alpha * op(A) * op(B) + beta * C. C broadcasts to the result but may not enlarge it (H45).
+Result<void> gemm(Conversion& c) {
+  for (size_t i = 0; i < 2; ++i)
+    if (c.rank(i) != 2) return c.invalid("E306", concat("input ", i, " of Gemm must have rank 2")).with_got(c.type(i).str());
+  double alpha = c.real("alpha", 1), beta = c.real("beta", 1);
+  RTX_ASSIGN(Value * a, c.input(0));
+  RTX_ASSIGN(Value * b, c.input(1));
+  RTX_ASSIGN(Value * y, c.emit(Op::matmul, {a, b},
+                               {{"transpose_lhs", c.integer("transA", 0) != 0},
+                                {"transpose_rhs", c.integer("transB", 0) != 0}}));
+  RTX_ASSIGN(y, scaled(c, y, alpha));
+  if (c.has(2) && beta != 0) {
+    Shape before = y->type.shape;
+    RTX_ASSIGN(Value * bias, c.input(2));
+    RTX_ASSIGN(bias, scaled(c, bias, beta));
+    RTX_ASSIGN(y, c.emit(Op::add, {y, bias}));
+    for (Dim& dim : before) dim = c.fresh(dim);
+    if (y->type.shape != before)
+      return c.invalid("E314", "C enlarges the result of Gemm").with_expected(to_string(before)).with_got(to_string(y->type.shape));
+  }
+  c.set(0, y);
+  return Ok{};
+}
+
+// com.microsoft.FusedMatMul: alpha * op(A) @ op(B), transposes of the last two axes, or with transBatchX the first
+// axis moved behind the batch axes first.
+Result<Value*> fused_operand(Conversion& c, size_t index, bool transpose, bool transpose_batch, bool* transpose_last) {
+  RTX_ASSIGN(Value * x, c.input(index));
+  *transpose_last = transpose && x->type.rank() >= 2;
+  if (!transpose_batch || x->type.rank() < 3) return x;
+  std::vector<int64_t> perm;
+  for (int i = 1; i < x->type.rank() - 1; ++i) perm.push_back(i);
+  perm.push_back(0);
+  perm.push_back(x->type.rank() - 1);
+  return c.transpose(x, std::move(perm));
+}
+
+Result<void> fused_matmul(Conversion& c) {
+  bool last_a, last_b;
+  RTX_ASSIGN(Value * a, fused_operand(c, 0, c.integer("transA", 0), c.integer("transBatchA", 0), &last_a));
+  RTX_ASSIGN(Value * b, fused_operand(c, 1, c.integer("transB", 0), c.integer("transBatchB", 0), &last_b));
+  Value* y = nullptr;
+  if (a->type.rank() < 2 || b->type.rank() < 2) {
+    if (last_a) {
+      RTX_ASSIGN(a, c.transpose(a, {1, 0}));
+    }
+    if (last_b) {
+      RTX_ASSIGN(b, c.transpose(b, {1, 0}));
+    }
+    RTX_ASSIGN(y, multiply(c, a, b));
+  } else {
+    RTX_ASSIGN(y, c.emit(Op::matmul, {a, b}, {{"transpose_lhs", last_a}, {"transpose_rhs", last_b}}));
+  }
+  RTX_ASSIGN(y, scaled(c, y, c.real("alpha", 1)));
+  c.set(0, y);
+  return Ok{};
+}
+
+// ---- Conv
+
+Result<std::vector<int64_t>> spatial_list(Conversion& c, std::string_view name, size_t count, int64_t fallback) {
+  auto list = c.integer_list(name);
+  if (!list) return std::vector<int64_t>(count, fallback);
+  if (list->size() != count)
+    return c.invalid("E304", concat("attribute '", name, "' has ", list->size(), " entries")).with_expected(concat(count));
+  return *list;
+}
+
+Result<std::vector<int64_t>> conv_pads(Conversion& c, const std::vector<int64_t>& strides,
+                                       const std::vector<int64_t>& dilations) {
+  size_t spatial = strides.size();
+  std::string mode = c.string("auto_pad", "NOTSET");
+  if (mode == "NOTSET") return spatial_list(c, "pads", 2 * spatial, 0);
+  std::vector<int64_t> pads(2 * spatial, 0);
+  if (mode == "VALID") return pads;
+  if (mode != "SAME_UPPER" && mode != "SAME_LOWER") return c.invalid("E308", concat("auto_pad '", escape_text(mode), "'"));
+  for (size_t i = 0; i < spatial; ++i) {
+    const Dim &size = c.type(0).shape[2 + i], &window = c.type(1).shape[2 + i];
+    if (!window.is_constant() || (strides[i] != 1 && !size.is_constant()))
+      return c.unsupported(concat("auto_pad with a stride on an axis of size ", size.str()));
+    int64_t total = (window.constant() - 1) * dilations[i];
+    if (strides[i] != 1) {
+      int64_t length = size.constant(), out = (length + strides[i] - 1) / strides[i];
+      total = std::max<int64_t>(0, (out - 1) * strides[i] + total + 1 - length);
+    }
+    pads[i] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+    pads[spatial + i] = total - pads[i];
+  }
+  return pads;
+}
+
+Result<void> conv(Conversion& c) {
+  if (c.rank(0) < 3) return c.invalid("E306", "Conv needs rank 3 or more").with_got(c.type(0).str());
+  if (c.rank(1) != c.rank(0)) return c.invalid("E306", "the weight of Conv has another rank").with_got(c.type(1).str());
+  size_t spatial = c.rank(0) - 2;
+  RTX_ASSIGN(std::vector<int64_t> strides, spatial_list(c, "strides", spatial, 1));
+  RTX_ASSIGN(std::vector<int64_t> dilations, spatial_list(c, "dilations", spatial, 1));
+  for (size_t i = 0; i < spatial; ++i)
+    if (strides[i] < 1 || dilations[i] < 1) return c.invalid("E308", "strides and dilations are 1 or more");
+  if (auto window = c.integer_list("kernel_shape")) {
+    for (size_t i = 0; i < spatial; ++i)
+      if (window->size() != spatial || !c.type(1).shape[2 + i].is((*window)[i]))
+        return c.invalid("E304", "kernel_shape is not the shape of the weight").with_got(c.type(1).str());
+  }
+  RTX_ASSIGN(std::vector<int64_t> pads, conv_pads(c, strides, dilations));
+  std::vector<Value*> operands;
+  for (size_t i = 0; i < c.input_count(); ++i) {
+    RTX_ASSIGN(Value * operand, c.input(i));
+    operands.push_back(operand);
+  }
+  RTX_ASSIGN(Value * y, c.emit(Op::conv, std::move(operands),
+                               {{"strides", strides},
+                                {"dilations", dilations},
+                                {"pads", pads},
+                                {"groups", c.integer("group", 1)}}));
+  c.set(0, y);
+  return Ok{};
+}
+
+// ---- Einsum: one or two terms, without repeated letters in a term
+
+struct Equation {
+  std::vector<std::string> terms;
+  std::string result;
+};
+
+// Letters stand for themselves; the axes under an ellipsis get the characters '0' to '9'.
+Result<Equation> parse_equation(Conversion& c) {
+  std::string text;
+  for (char ch : c.string("equation", ""))
+    if (ch != ' ') text += ch;
+  Equation equation;
+  size_t arrow = text.find("->");
+  std::string inputs = text.substr(0, arrow);
+  for (size_t at = 0;;) {
+    size_t comma = inputs.find(',', at);
+    equation.terms.push_back(inputs.substr(at, comma == std::string::npos ? comma : comma - at));
+    if (comma == std::string::npos) break;
+    at = comma + 1;
+  }
+  if (equation.terms.size() != c.input_count())
+    return c.invalid("E308", concat("the equation has ", equation.terms.size(), " terms for ", c.input_count(), " inputs"));
+  size_t hidden = 0;
+  for (size_t i = 0; i < equation.terms.size(); ++i) {
+    std::string& term = equation.terms[i];
+    size_t dots = term.find("...");
+    size_t letters = term.size() - (dots == std::string::npos ? 0 : 3);
+    size_t rank = static_cast<size_t>(c.rank(i));
+    if (rank < letters || (dots == std::string::npos && rank != letters))
+      return c.invalid("E308", concat("term '", escape_text(term), "' does not fit rank ", rank));
+    if (dots == std::string::npos) continue;
+    size_t covered = rank - letters;
+    if (covered > 8) return c.unsupported("an ellipsis over more than 8 axes");
+    hidden = std::max(hidden, covered);
+    std::string digits;
+    for (size_t k = covered; k-- > 0;) digits += static_cast<char>('0' + k);  // aligned from the right
+    term.replace(dots, 3, digits);
+  }
+  std::string all_hidden;
+  for (size_t k = hidden; k-- > 0;) all_hidden += static_cast<char>('0' + k);
+  if (arrow == std::string::npos) {
+    std::map<char, int> counts;
+    for (const std::string& term : equation.terms)
+      for (char ch : term)
+        if (std::isalpha(static_cast<unsigned char>(ch))) ++counts[ch];
+    equation.result = all_hidden;
+    for (auto [letter, count] : counts)
+      if (count == 1) equation.result += letter;
+  } else {
+    equation.result = text.substr(arrow + 2);
+    size_t dots = equation.result.find("...");
+    if (dots != std::string::npos) equation.result.replace(dots, 3, all_hidden);
+  }
+  for (const std::string& term : equation.terms)
+    for (size_t i = 0; i < term.size(); ++i) {
+      if (!std::isalnum(static_cast<unsigned char>(term[i]))) return c.invalid("E308", "the equation is malformed");
+      if (term.find(term[i], i + 1) != std::string::npos) return c.unsupported("a letter that repeats in one term");
+    }
+  std::string known = join(equation.terms, "");
+  for (size_t i = 0; i < equation.result.size(); ++i)
+    if (known.find(equation.result[i]) == std::string::npos || equation.result.find(equation.result[i], i + 1) != std::string::npos)
+      return c.invalid("E308", "the result of the equation is malformed");
+  return equation;
+}
+
+bool contains(const std::string& text, char ch) { return text.find(ch) != std::string::npos; }
+
+// Brings x with axes `have` to axes `want` (a superset in another order); axes that are missing become 1.
+Result<Value*> arranged(Conversion& c, Value* x, const std::string& have, const std::string& want) {
+  std::vector<int64_t> perm;
+  Shape shape;
+  for (char ch : want) {
+    size_t at = have.find(ch);
+    if (at == std::string::npos) {
+      shape.push_back(1);
+    } else {
+      perm.push_back(static_cast<int64_t>(at));
+      shape.push_back(x->type.shape[at]);
+    }
+  }
+  RTX_ASSIGN(x, c.transpose(x, std::move(perm)));
+  return c.reshape(x, std::move(shape));
+}
+
+Result<Value*> summed(Conversion& c, Value* x, std::string& term, const std::string& keep) {
+  std::vector<int64_t> axes;
+  std::string rest;
+  for (size_t i = 0; i < term.size(); ++i) {
+    if (contains(keep, term[i]))
+      rest += term[i];
+    else
+      axes.push_back(static_cast<int64_t>(i));
+  }
+  term = rest;
+  return axes.empty() ? Result<Value*>(x) : c.reduce(Op::reduce_sum, x, std::move(axes), false);
+}
+
+// Two terms: batch letters (both and in the result), rows (only left), columns (only right), inner (both, summed).
+Result<Value*> contract(Conversion& c, Value* a, std::string left, Value* b, std::string right, const std::string& result,
+                        std::string* order) {
+  RTX_ASSIGN(a, summed(c, a, left, right + result));
+  RTX_ASSIGN(b, summed(c, b, right, left + result));
+  std::string batch, rows, columns, inner;
+  for (char ch : left) (contains(right, ch) ? (contains(result, ch) ? batch : inner) : rows) += ch;
+  for (char ch : right)
+    if (!contains(left, ch)) columns += ch;
+  for (char ch : batch + inner) {
+    Dim in_a = a->type.shape[left.find(ch)], in_b = b->type.shape[right.find(ch)];
+    if (in_a != in_b && !in_a.is(1) && !in_b.is(1) && !c.unify(in_a, in_b))
+      return c.invalid("E308", concat("letter '", ch, "' has sizes ", in_a.str(), " and ", in_b.str()));
+    if (contains(inner, ch) && (in_a.is(1) != in_b.is(1))) return c.unsupported("a summed letter that broadcasts");
+  }
+  RTX_ASSIGN(a, arranged(c, a, left, batch + rows + inner));
+  RTX_ASSIGN(b, arranged(c, b, right, batch + inner + columns));
+  auto merged = [&](Value* x, size_t first, size_t second) {
+    Shape shape(x->type.shape.begin(), x->type.shape.begin() + batch.size());
+    Dim one = 1, two = 1;
+    for (size_t i = 0; i < first; ++i) one = one * x->type.shape[batch.size() + i];
+    for (size_t i = 0; i < second; ++i) two = two * x->type.shape[batch.size() + first + i];
+    shape.push_back(one);
+    shape.push_back(two);
+    return shape;
+  };
+  Shape row_dims(a->type.shape.begin() + batch.size(), a->type.shape.begin() + batch.size() + rows.size());
+  Shape column_dims(b->type.shape.end() - columns.size(), b->type.shape.end());
+  RTX_ASSIGN(a, c.reshape(a, merged(a, rows.size(), inner.size())));
+  RTX_ASSIGN(b, c.reshape(b, merged(b, inner.size(), columns.size())));
+  RTX_ASSIGN(Value * y, c.emit(Op::matmul, {a, b}));
+  Shape shape(y->type.shape.begin(), y->type.shape.begin() + batch.size());
+  shape.insert(shape.end(), row_dims.begin(), row_dims.end());
+  shape.insert(shape.end(), column_dims.begin(), column_dims.end());
+  RTX_ASSIGN(y, c.reshape(y, std::move(shape)));
+  *order = batch + rows + columns;
+  return y;
+}
+
+Result<void> einsum(Conversion& c) {
+  RTX_ASSIGN(Equation equation, parse_equation(c));
+  RTX_ASSIGN(Value * y, c.input(0));
+  std::string order = equation.terms[0];
+  for (size_t i = 1; i < equation.terms.size(); ++i) {
+    // Letters that later terms or the result use are kept.
+    std::string keep = equation.result;
+    for (size_t k = i + 1; k < equation.terms.size(); ++k) keep += equation.terms[k];
+    RTX_ASSIGN(Value * next, c.input(i));
+    RTX_ASSIGN(y, contract(c, y, order, next, equation.terms[i], keep, &order));
+  }
+  RTX_ASSIGN(y, summed(c, y, order, equation.result));
+  RTX_ASSIGN(y, arranged(c, y, order, equation.result));
+  RTX_ASSIGN(Value * x, c.input(0));
+  if (y == x)
+    c.alias(0, 0);
+  else
+    c.set(0, y);
+  return Ok{};
+}
+
+constexpr std::string_view conv_attributes = "auto_pad dilations group kernel_shape pads strides";
+constexpr std::string_view fused_attributes = "alpha transA transB transBatchA transBatchB";
+
+}  // namespace
+
+constinit const Converter contraction_converters[] = {
+    {"MatMul", 1, matmul, never, "", 2, 2},
+    {"Gemm", 7, gemm, never, "alpha beta transA transB", 3, 3},
+    {"Gemm", 11, gemm, never, "alpha beta transA transB", 2, 3},
+    {"Conv", 1, conv, never, conv_attributes, 2, 3},
+    {"Einsum", 12, einsum, never, "equation", 1, any_number},
+    {"FusedMatMul", 1, fused_matmul, never, fused_attributes, 2, 2, "com.microsoft"},
+    {"TransposeMatMul", 1, fused_matmul, never, fused_attributes, 2, 2, "com.microsoft"},
+};
+std::span<const Converter> contraction_table() { return contraction_converters; }
+
+}  // namespace rtx::onnx

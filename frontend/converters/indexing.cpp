@@ -1,0 +1,92 @@
+// Gathers, and operators that are written with them.
+
+#include "frontend/converters/tables.h"
+
+namespace rtx::onnx {
+namespace {
+
+// H31: a constant index outside [-n, n) is an error of the model.
+Result<void> check_indices(Conversion& c, const Dim& length) {
+  const Contents* known = c.contents(1);
+  if (!known || !length.is_constant()) return Ok{};
+  int64_t n = length.constant();
+  for (const Element& element : known->elements) {
+    if (element.kind != Element::Kind::dim || !element.dim.is_constant()) continue;
+    int64_t index = element.dim.constant();
+    if (index < -n || index >= n)
+      return c.invalid("E313", concat("index ", index, " is out of range"))
+          .with_expected(concat("-", n, " <= index < ", n));
+  }
+  return Ok{};
+}
+
+Result<void> gather(Conversion& c) {
+  RTX_ASSIGN(int axis, c.axis(c.integer("axis", 0), c.rank(0)));
+  RTX_TRY(check_indices(c, c.type(0).shape[axis]));
+  RTX_ASSIGN(Value * data, c.input(0));
+  RTX_ASSIGN(Value * indices, c.input(1));
+  RTX_ASSIGN(Value * y, c.emit(Op::gather, {data, indices}, {{"axis", static_cast<int64_t>(axis)}}));
+  c.set(0, y);
+  return Ok{};
+}
+
+Result<void> gather_elements(Conversion& c) {
+  RTX_ASSIGN(int axis, c.axis(c.integer("axis", 0), c.rank(0)));
+  RTX_TRY(check_indices(c, c.type(0).shape[axis]));
+  RTX_ASSIGN(Value * data, c.input(0));
+  RTX_ASSIGN(Value * indices, c.input(1));
+  RTX_ASSIGN(Value * y, c.emit(Op::gather_elements, {data, indices}, {{"axis", static_cast<int64_t>(axis)}}));
+  c.set(0, y);
+  return Ok{};
+}
+
+Result<void> gather_nd(Conversion& c) {
+  RTX_ASSIGN(Value * data, c.input(0));
+  RTX_ASSIGN(Value * indices, c.input(1));
+  RTX_ASSIGN(Value * y, c.emit(Op::gather_nd, {data, indices}, {{"batch_dims", c.integer("batch_dims", 0)}}));
+  c.set(0, y);
+  return Ok{};
+}
+
+// values = [off, on]; the new axis of size `depth` stands at `axis` of the output.
+Result<void> one_hot(Conversion& c) {
+  int rank = c.rank(0) + 1;
+  RTX_ASSIGN(int axis, c.axis(c.integer("axis", -1), rank));
+  const Contents* known = c.contents(1);
+  if (!known || known->elements.size() != 1 || !known->all_known()) return c.depends_on_data(1);
+  auto depth = known->elements[0].as_dim();
+  if (!depth) return c.invalid("E306", "depth must be a whole number");
+  RTX_ASSIGN(Value * indices, c.input(0));
+  RTX_ASSIGN(indices, c.cast(indices, DType::i64));
+  RTX_ASSIGN(Value * size, c.dim_scalar(*depth));
+  RTX_ASSIGN(Value * zero, c.scalar(DType::i64, 0));
+  RTX_ASSIGN(Value * negative, c.emit(Op::less, {indices, zero}));
+  RTX_ASSIGN(Value * wrapped, c.emit(Op::add, {indices, size}));
+  RTX_ASSIGN(indices, c.emit(Op::select, {negative, wrapped, indices}));
+  Shape shape = indices->type.shape;
+  shape.insert(shape.begin() + axis, 1);
+  RTX_ASSIGN(indices, c.reshape(indices, std::move(shape)));
+  RTX_ASSIGN(Value * positions, c.iota(DType::i64, rank, axis, *depth));
+  RTX_ASSIGN(Value * hit, c.emit(Op::equal, {indices, positions}));
+  RTX_ASSIGN(Value * values, c.input(2));
+  RTX_ASSIGN(Value * off, c.slice(values, 0, 0, 1));
+  RTX_ASSIGN(Value * on, c.slice(values, 0, 1, 1));
+  RTX_ASSIGN(off, c.reshape(off, {}));
+  RTX_ASSIGN(on, c.reshape(on, {}));
+  RTX_ASSIGN(Value * y, c.emit(Op::select, {hit, on, off}));
+  c.set(0, y);
+  return Ok{};
+}
+
+}  // namespace
+
+constinit const Converter indexing_converters[] = {
+    {"Gather", 1, gather, moves_first, "axis", 2, 2},
+    {"GatherElements", 11, gather_elements, moves_first, "axis", 2, 2},
+    {"GatherND", 11, gather_nd, moves_first, "", 2, 2},
+    {"GatherND", 12, gather_nd, moves_first, "batch_dims", 2, 2},
+    {"OneHot", 9, one_hot, fold, "axis", 3, 3},
+};
+std::span<const Converter> indexing_table() { return indexing_converters; }
+
+}  // namespace rtx::onnx

@@ -1,0 +1,540 @@
+// Operators that move elements without arithmetic.
+
+#include <algorithm>
+#include <numeric>
+
+#include "frontend/converters/tables.h"
+
+namespace rtx::onnx {
+namespace {
+
+Dim product(const Shape& shape, size_t begin, size_t end) {
+  Dim result = 1;
+  for (size_t i = begin; i < end; ++i) result = result * shape[i];
+  return result;
+}
+
+// ---- Reshape
+
+// The size that makes the volume of `target` (with -1 at `hole`) that of `source`. Exact quotients of polynomials only:
+// they hold for empty tensors too. Where there is none, two symbols on the same axis are taken to be one, as in
+// [batch, seq] -> [batch_of_the_other_input, -1].
+Result<Dim> infer_hole(Conversion& c, const Shape& target, size_t hole) {
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    const Shape& source = c.type(0).shape;
+    Dim volume = product(source, 0, source.size());
+    Dim others = 1;
+    for (size_t i = 0; i < target.size(); ++i)
+      if (i != hole) others = others * c.fresh(target[i]);
+    if (others.is(0)) {
+      // 0 / 0: the specification leaves it open; the axis that stands where the hole is gives the useful answer.
+      if (hole < source.size()) return source[hole];
+      return c.invalid("E310", "-1 cannot be inferred, as another size is 0");
+    }
+    if (auto exact = volume.divided_by(others)) return *exact;
+    bool unified = false;
+    for (size_t i = 0; !unified && i < std::min(source.size(), hole); ++i) {
+      Dim wanted = c.fresh(target[i]);
+      if (source[i] != wanted && source[i].as_symbol() && wanted.as_symbol()) unified = c.unify(source[i], wanted);
+    }
+    if (!unified && volume.is_constant() && others.is_constant())
+      return c.invalid("E310", "the element count is not a multiple of the given sizes")
+          .with_expected(concat("a multiple of ", others.str()))
+          .with_got(volume.str());
+    if (!unified)
+      return c.unsupported(concat("-1 stands for ", volume.str(), " / (", others.str(), "), which is not exact"))
+          .with_help("fix a dim with --dim NAME=SIZE");
+  }
+  return c.unsupported("-1 cannot be inferred");
+}
+
+// Cancels equal sizes of both shapes; where one symbol is left on each side, they must be equal.
+void unify_leftovers(Conversion& c, const Shape& target) {
+  Shape left = c.type(0).shape, right;
+  for (const Dim& dim : target) {
+    auto found = std::find(left.begin(), left.end(), dim);
+    if (found != left.end())
+      left.erase(found);
+    else
+      right.push_back(dim);
+  }
+  Dim a = product(left, 0, left.size()), b = product(right, 0, right.size());
+  if (a != b) c.unify(a, b);
+}
+
+Result<void> reshape_to(Conversion& c, const std::vector<Dim>& requested, bool allow_zero) {
+  const Shape& source = c.type(0).shape;
+  Shape target;
+  std::optional<size_t> hole;
+  bool has_zero = false;
+  for (size_t i = 0; i < requested.size(); ++i) {
+    const Dim& dim = requested[i];
+    if (dim.is(-1)) {
+      if (hole) return c.invalid("E310", "the shape has more than one -1");
+      hole = i;
+      target.push_back(1);
+    } else if (dim.is(0) && !allow_zero) {
+      if (i >= source.size()) return c.invalid("E310", concat("size 0 at axis ", i, " has no axis to copy"));
+      target.push_back(source[i]);
+    } else if (dim.is_constant() && dim.constant() < 0) {
+      return c.invalid("E310", concat("size ", dim.str(), " in the shape"));
+    } else {
+      has_zero = has_zero || dim.is(0);
+      target.push_back(dim);
+    }
+  }
+  if (hole && allow_zero && has_zero) return c.invalid("E310", "the shape has both 0 and -1 with allowzero = 1");
+  if (hole) {
+    RTX_ASSIGN(target[*hole], infer_hole(c, target, *hole));
+  }
+  for (Dim& dim : target) dim = c.fresh(dim);
+  if (!hole) unify_leftovers(c, target);
+  for (Dim& dim : target) dim = c.fresh(dim);
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * y, c.reshape(x, std::move(target)));
+  c.set(0, y);
+  return Ok{};
+}
+
+Result<void> reshape_1(Conversion& c) {
+  auto shape = c.integer_list("shape");
+  if (!shape) return c.invalid("E304", "attribute 'shape' is missing");
+  return reshape_to(c, std::vector<Dim>(shape->begin(), shape->end()), false);
+}
+
+Result<void> reshape_5(Conversion& c) {
+  RTX_ASSIGN(std::vector<Dim> shape, c.dims(1));
+  return reshape_to(c, shape, c.integer("allowzero", 0) != 0);
+}
+
+Result<void> flatten(Conversion& c) {
+  const Shape& shape = c.type(0).shape;
+  int64_t axis = c.integer("axis", 1), rank = static_cast<int64_t>(shape.size());
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis > rank) return c.invalid("E307", concat("axis ", axis, " is out of range"));
+  Shape target = {product(shape, 0, axis), product(shape, axis, rank)};
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * y, c.reshape(x, std::move(target)));
+  c.set(0, y);
+  return Ok{};
+}
+
+// ---- Squeeze, Unsqueeze: the axes are an attribute before opset 13, an input after
+
+Result<std::optional<std::vector<int64_t>>> given_axes(Conversion& c) {
+  if (c.node().opset < 13) return c.integer_list("axes");
+  if (!c.has(1)) return std::optional<std::vector<int64_t>>();
+  RTX_ASSIGN(std::vector<int64_t> axes, c.integers(1));
+  return std::optional(std::move(axes));
+}
+
+Result<void> squeeze(Conversion& c) {
+  RTX_ASSIGN(std::optional<std::vector<int64_t>> given, given_axes(c));
+  std::vector<int64_t> axes;
+  if (given) {
+    RTX_ASSIGN(axes, c.axes(*given, c.rank(0)));
+  } else {
+    for (int i = 0; i < c.rank(0); ++i) {
+      if (c.type(0).shape[i].is(1)) axes.push_back(i);
+      if (!c.type(0).shape[i].is_constant())
+        c.warn("W204", concat("axis ", i, " of size ", c.type(0).shape[i].str(), " is not squeezed, as it may differ from 1"));
+    }
+  }
+  Shape target;
+  for (int i = 0; i < c.rank(0); ++i) {
+    Dim dim = c.type(0).shape[i];
+    if (std::find(axes.begin(), axes.end(), i) == axes.end()) {
+      target.push_back(dim);
+    } else if (!dim.is(1) && !c.unify(dim, 1)) {
+      return c.invalid("E311", concat("axis ", i, " of size ", dim.str(), " cannot be squeezed"));
+    }
+  }
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * y, c.reshape(x, std::move(target)));
+  c.set(0, y);
+  return Ok{};
+}
+
+Result<void> unsqueeze(Conversion& c) {
+  RTX_ASSIGN(std::optional<std::vector<int64_t>> given, given_axes(c));
+  if (!given) return c.invalid("E304", "the axes are missing");
+  int rank = c.rank(0) + static_cast<int>(given->size());
+  RTX_ASSIGN(std::vector<int64_t> axes, c.axes(*given, rank));
+  Shape target;
+  int next = 0;
+  for (int i = 0; i < rank; ++i) {
+    bool is_new = std::find(axes.begin(), axes.end(), i) != axes.end();
+    target.push_back(is_new ? Dim(1) : c.type(0).shape[next++]);
+  }
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * y, c.reshape(x, std::move(target)));
+  c.set(0, y);
+  return Ok{};
+}
+
+Result<void> transpose(Conversion& c) {
+  std::vector<int64_t> reversed(c.rank(0));
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  std::vector<int64_t> perm = c.integer_list("perm").value_or(std::move(reversed));
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * y, c.transpose(x, std::move(perm)));
+  c.set(0, y);
+  return Ok{};
+}
+
+// ---- Expand, Tile
+
+Result<void> expand(Conversion& c) {
+  RTX_ASSIGN(std::vector<Dim> requested, c.dims(1));
+  Shape source = c.type(0).shape, target;
+  size_t rank = std::max(source.size(), requested.size());
+  for (size_t i = 0; i < rank; ++i) {
+    Dim from = i + source.size() < rank ? Dim(1) : source[i + source.size() - rank];
+    Dim to = i + requested.size() < rank ? Dim(1) : requested[i + requested.size() - rank];
+    if (to.is(-1)) {
+      c.warn("W205", "-1 in the shape of Expand is not in the specification and is taken as 1");
+      to = 1;
+    }
+    if (to.is(1)) to = from;
+    if (!from.is(1) && from != to && !c.unify(from, to))
+      return c.invalid("broadcast_c2", concat("size ", from.str(), " of axis ", i, " does not broadcast to ", to.str()));
+    target.push_back(to);
+  }
+  for (Dim& dim : target) dim = c.fresh(dim);
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * y, c.broadcast(x, std::move(target)));
+  c.set(0, y);
+  return Ok{};
+}
+
+Result<void> tile(Conversion& c) {
+  RTX_ASSIGN(std::vector<Dim> repeats, c.dims(1));
+  Shape shape = c.type(0).shape;
+  if (repeats.size() != shape.size())
+    return c.invalid("E312", "repeats needs one entry for each axis").with_got(concat(repeats.size(), " entries"));
+  // [a, b] -> [1, a, 1, b] -> [r0, a, r1, b] -> [r0*a, r1*b]; axes that are not repeated stay single.
+  Shape split, repeated, merged;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (!repeats[i].is(1)) {
+      split.push_back(1);
+      repeated.push_back(repeats[i]);
+    }
+    split.push_back(shape[i]);
+    repeated.push_back(shape[i]);
+    merged.push_back(repeats[i] * shape[i]);
+  }
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * y, c.reshape(x, std::move(split)));
+  RTX_ASSIGN(y, c.broadcast(y, std::move(repeated)));
+  RTX_ASSIGN(y, c.reshape(y, std::move(merged)));
+  c.set(0, y);
+  return Ok{};
+}
+
+// ---- Concat, Split
+
+Result<void> concat_inputs(Conversion& c) {
+  if (!c.has_attribute("axis")) return c.invalid("E304", "attribute 'axis' is missing");
+  RTX_ASSIGN(int axis, c.axis(c.integer("axis", 0), c.rank(0)));
+  if (c.input_count() == 1) {
+    c.alias(0, 0);
+    return Ok{};
+  }
+  std::vector<Value*> parts;
+  for (size_t i = 0; i < c.input_count(); ++i) {
+    RTX_ASSIGN(Value * part, c.input(i));
+    parts.push_back(part);
+  }
+  RTX_ASSIGN(Value * y, c.emit(Op::concat, std::move(parts), {{"axis", static_cast<int64_t>(axis)}}));
+  c.set(0, y);
+  return Ok{};
+}
+
+Result<void> split_into(Conversion& c, int axis, const std::vector<Dim>& sizes) {
+  if (sizes.size() != c.output_count())
+    return c.invalid("E312", concat(sizes.size(), " sizes for ", c.output_count(), " outputs"));
+  Dim total = 0;
+  for (const Dim& size : sizes) total = total + size;
+  Dim length = c.type(0).shape[axis];
+  if (total != length && !c.unify(total, length))
+    return c.invalid("E312", "the sizes do not add up to the axis").with_expected(length.str()).with_got(total.str());
+  RTX_ASSIGN(Value * x, c.input(0));
+  Dim start = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (c.wants(i)) {
+      RTX_ASSIGN(Value * part, c.slice(x, axis, start, c.fresh(sizes[i])));
+      c.set(i, part);
+    }
+    start = start + sizes[i];
+  }
+  return Ok{};
+}
+
+// `even`: before opset 18 all parts are equal; from then on the last may be smaller.
+Result<void> split_evenly(Conversion& c, int axis, int64_t parts, bool even) {
+  if (parts < 1) return c.invalid("E312", "no outputs");
+  const Dim& length = c.type(0).shape[axis];
+  Dim size = ceildiv(length, parts);
+  if (auto exact = length.divided_by(parts)) {
+    size = *exact;
+  } else if (!length.is_constant()) {
+    return c.unsupported(concat("an axis of size ", length.str(), " in ", parts, " parts"));
+  } else if (even) {
+    return c.invalid("E312", concat("an axis of size ", length.str(), " has no ", parts, " equal parts"));
+  }
+  std::vector<Dim> sizes(parts, size);
+  sizes.back() = length - Dim(parts - 1) * size;
+  if (sizes.back().is_constant() && sizes.back().constant() < 0)
+    return c.invalid("E312", concat("an axis of size ", length.str(), " has no ", parts, " parts"));
+  return split_into(c, axis, sizes);
+}
+
+Result<void> split(Conversion& c) {
+  RTX_ASSIGN(int axis, c.axis(c.integer("axis", 0), c.rank(0)));
+  if (c.node().opset < 13) {
+    if (auto sizes = c.integer_list("split")) return split_into(c, axis, std::vector<Dim>(sizes->begin(), sizes->end()));
+  } else if (c.has(1)) {
+    RTX_ASSIGN(std::vector<Dim> sizes, c.dims(1));
+    return split_into(c, axis, sizes);
+  }
+  int64_t outputs = static_cast<int64_t>(c.output_count());
+  int64_t parts = c.integer("num_outputs", outputs);
+  if (parts != outputs) return c.invalid("E312", concat("num_outputs is ", parts, ", but there are ", outputs));
+  return split_evenly(c, axis, parts, c.node().opset < 18);
+}
+
+// ---- Slice
+
+struct Span {
+  Dim start, size;
+};
+
+// A start or end as a position in [low, high]: negative values count from the end. Exporters write the int64 limits for
+// "the end".
+Dim position(Conversion& c, const Dim& given, const Dim& length, const Dim& low, const Dim& high) {
+  if (given.is_constant()) {
+    if (given.constant() >= int64_t{1} << 40) return high;
+    if (given.constant() <= -(int64_t{1} << 40)) return low;
+  }
+  // Negative counts from the end. A symbolic value of unknown sign is taken as a size, which is not negative.
+  bool negative = given.upper_bound(c.ranges()) < 0;
+  Dim at = negative ? given + length : given;
+  return max_in_ranges(min_in_ranges(at, high, c.ranges()), low, c.ranges());
+}
+
+// An axis of fixed length cut at a symbolic size is a table (positions, a causal mask) that the size must stay within:
+// the exact form, min(seq, 512), would meet `seq` in the next operation. So the range of the symbol shrinks.
+void bound_by_table(Conversion& c, const Dim& end, const Dim& length) {
+  if (end.is_constant() || !length.is_constant()) return;
+  c.limit(end, length.constant());
+}
+
+Result<Span> span_of(Conversion& c, const Dim& start, const Dim& end, const Dim& length, int64_t step) {
+  if (step > 0) {
+    bound_by_table(c, start, length);
+    bound_by_table(c, end, length);
+    Dim first = position(c, start, length, 0, length), last = position(c, end, length, 0, length);
+    Dim size = max_in_ranges(last - first, 0, c.ranges());
+    return Span{first, step == 1 ? size : ceildiv(size, step)};
+  }
+  Dim first = position(c, start, length, 0, length - Dim(1)), last = position(c, end, length, -1, length - Dim(1));
+  Dim size = max_in_ranges(first - last, 0, c.ranges());
+  return Span{first, step == -1 ? size : ceildiv(size, -step)};
+}
+
+Result<void> slice_by(Conversion& c, const std::vector<Dim>& starts, const std::vector<Dim>& ends,
+                      std::vector<int64_t> axes, std::vector<int64_t> steps) {
+  if (starts.size() != ends.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    return c.invalid("E312", "starts, ends, axes and steps have different lengths");
+  int rank = c.rank(0);
+  Shape first(rank, 0), sizes = c.type(0).shape;
+  std::vector<int64_t> all_steps(rank, 1);
+  for (size_t i = 0; i < starts.size(); ++i) {
+    RTX_ASSIGN(int axis, c.axis(axes[i], rank));
+    if (steps[i] == 0) return c.invalid("slice_c2", "a step is 0");
+    if (steps[i] == INT64_MIN) return c.invalid("slice_c2", "a step is out of range");
+    RTX_ASSIGN(Span span, span_of(c, c.fresh(starts[i]), c.fresh(ends[i]), c.type(0).shape[axis], steps[i]));
+    first[axis] = span.start;
+    sizes[axis] = span.size;
+    all_steps[axis] = steps[i];
+  }
+  for (Dim& dim : sizes) dim = c.fresh(dim);
+  const Shape& shape = c.type(0).shape;
+  bool whole = sizes == shape && std::all_of(all_steps.begin(), all_steps.end(), [](int64_t s) { return s == 1; });
+  if (whole) {
+    c.alias(0, 0);
+    return Ok{};
+  }
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * y, c.emit(Op::slice, {x}, {{"starts", first}, {"sizes", sizes}, {"steps", all_steps}}));
+  c.set(0, y);
+  return Ok{};
+}
+
+std::vector<int64_t> leading_axes(size_t count) {
+  std::vector<int64_t> axes(count);
+  std::iota(axes.begin(), axes.end(), 0);
+  return axes;
+}
+
+Result<void> slice_1(Conversion& c) {
+  auto starts = c.integer_list("starts"), ends = c.integer_list("ends");
+  if (!starts || !ends) return c.invalid("E304", "attribute 'starts' or 'ends' is missing");
+  return slice_by(c, std::vector<Dim>(starts->begin(), starts->end()), std::vector<Dim>(ends->begin(), ends->end()),
+                  c.integer_list("axes").value_or(leading_axes(starts->size())),
+                  std::vector<int64_t>(starts->size(), 1));
+}
+
+Result<void> slice_10(Conversion& c) {
+  RTX_ASSIGN(std::vector<Dim> starts, c.dims(1));
+  RTX_ASSIGN(std::vector<Dim> ends, c.dims(2));
+  std::vector<int64_t> axes = leading_axes(starts.size()), steps(starts.size(), 1);
+  if (c.has(3)) {
+    RTX_ASSIGN(axes, c.integers(3));
+  }
+  if (c.has(4)) {
+    RTX_ASSIGN(steps, c.integers(4));
+  }
+  return slice_by(c, starts, ends, std::move(axes), std::move(steps));
+}
+
+// ---- Pad
+
+Result<Value*> pad_value(Conversion& c, size_t index) {
+  if (!c.has(index)) return c.scalar(c.type(0).dtype, 0);
+  RTX_ASSIGN(Value * value, c.input(index));
+  return c.reshape(value, {});
+}
+
+// reflect, edge and wrap: the padded axis is gathered at computed positions. Fixed axes only.
+Result<Value*> pad_axis_by_index(Conversion& c, Value* x, int axis, int64_t low, int64_t high, std::string_view mode) {
+  const Dim& length = x->type.shape[axis];
+  if (!length.is_constant()) return c.unsupported(concat("mode '", mode, "' on an axis of size ", length.str()));
+  int64_t size = length.constant(), total = size + low + high;
+  if (total < 0 || total > (int64_t{1} << 24)) return c.invalid("E312", "the padded size is out of range");
+  if (size == 0 && total > 0) return c.invalid("E312", concat("mode '", mode, "' on an empty axis"));
+  Tensor index(DType::i64, {total});
+  for (int64_t i = 0; i < total; ++i) {
+    int64_t at = i - low;
+    if (mode == "edge") {
+      at = std::clamp<int64_t>(at, 0, size - 1);
+    } else if (mode == "wrap") {
+      at = ((at % size) + size) % size;
+    } else if (size == 1) {
+      at = 0;
+    } else {
+      int64_t period = 2 * (size - 1);
+      at = ((at % period) + period) % period;
+      if (at >= size) at = period - at;
+    }
+    index.set_i64(i, at);
+  }
+  RTX_ASSIGN(Value * indices, c.constant(std::move(index)));
+  return c.emit(Op::gather, {x, indices}, {{"axis", static_cast<int64_t>(axis)}});
+}
+
+Result<void> pad_by(Conversion& c, const std::vector<Dim>& pads, const std::vector<int64_t>& axes, Value* value) {
+  std::string mode = c.string("mode", "constant");
+  if (pads.size() != 2 * axes.size())
+    return c.invalid("E312", "pads needs two entries for each axis").with_got(concat(pads.size(), " entries"));
+  int rank = c.rank(0);
+  Shape low(rank, 0), high(rank, 0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    RTX_ASSIGN(int axis, c.axis(axes[i], rank));
+    low[axis] = pads[i];
+    high[axis] = pads[axes.size() + i];
+  }
+  RTX_ASSIGN(Value * x, c.input(0));
+  Value* original = x;
+  if (mode == "constant") {
+    RTX_ASSIGN(Value * y, c.emit(Op::pad, {x, value}, {{"low", low}, {"high", high}}));
+    c.set(0, y);
+    return Ok{};
+  }
+  if (mode != "reflect" && mode != "edge" && mode != "wrap")
+    return c.invalid("E308", concat("mode '", escape_text(mode), "' of Pad"));
+  for (int axis = 0; axis < rank; ++axis) {
+    if (low[axis].is(0) && high[axis].is(0)) continue;
+    if (!low[axis].is_constant() || !high[axis].is_constant())
+      return c.unsupported(concat("mode '", mode, "' with pads that are not constant"));
+    RTX_ASSIGN(x, pad_axis_by_index(c, x, axis, low[axis].constant(), high[axis].constant(), mode));
+  }
+  if (x == original)
+    c.alias(0, 0);
+  else
+    c.set(0, x);
+  return Ok{};
+}
+
+Result<void> pad_2(Conversion& c) {
+  auto pads = c.integer_list("pads");
+  if (!pads) return c.invalid("E304", "attribute 'pads' is missing");
+  RTX_ASSIGN(Value * value, c.scalar(c.type(0).dtype, c.real("value", 0)));
+  return pad_by(c, std::vector<Dim>(pads->begin(), pads->end()), leading_axes(c.rank(0)), value);
+}
+
+Result<void> pad_11(Conversion& c) {
+  RTX_ASSIGN(std::vector<Dim> pads, c.dims(1));
+  RTX_ASSIGN(Value * value, pad_value(c, 2));
+  std::vector<int64_t> axes = leading_axes(c.rank(0));
+  if (c.has(3)) {
+    RTX_ASSIGN(axes, c.integers(3));
+  }
+  return pad_by(c, pads, axes, value);
+}
+
+// ---- Trilu
+
+Result<void> trilu(Conversion& c) {
+  bool upper = c.integer("upper", 1) != 0;
+  int rank = c.rank(0);
+  if (rank < 2) return c.invalid("E306", "the input needs rank 2 or more").with_got(c.type(0).str());
+  Dim diagonal = 0;
+  if (c.has(1)) {
+    RTX_ASSIGN(std::vector<Dim> k, c.dims(1));
+    if (k.size() != 1) return c.invalid("E306", "k must have one element");
+    diagonal = k[0];
+  }
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * row, c.iota(DType::i64, 2, 0, x->type.shape[rank - 2]));
+  RTX_ASSIGN(Value * column, c.iota(DType::i64, 2, 1, x->type.shape[rank - 1]));
+  if (!diagonal.is(0)) {
+    RTX_ASSIGN(Value * k, c.dim_scalar(diagonal));
+    RTX_ASSIGN(row, c.emit(Op::add, {row, k}));
+  }
+  // Upper keeps column >= row + k, lower keeps column <= row + k.
+  RTX_ASSIGN(Value * keep, upper ? c.emit(Op::less_equal, {row, column}) : c.emit(Op::less_equal, {column, row}));
+  RTX_ASSIGN(Value * zero, c.scalar(x->type.dtype, 0));
+  RTX_ASSIGN(Value * y, c.emit(Op::select, {keep, x, zero}));
+  c.set(0, y);
+  return Ok{};
+}
+
+}  // namespace
+
+constinit const Converter movement_converters[] = {
+    {"Reshape", 1, reshape_1, moves_first, "shape consumed_inputs"},
+    {"Reshape", 5, reshape_5, moves_first, "", 2, 2},
+    {"Reshape", 14, reshape_5, moves_first, "allowzero", 2, 2},
+    {"Flatten", 1, flatten, moves_first, "axis"},
+    {"Squeeze", 1, squeeze, moves_first, "axes"},
+    {"Squeeze", 13, squeeze, moves_first, "", 1, 2},
+    {"Unsqueeze", 1, unsqueeze, moves_first, "axes"},
+    {"Unsqueeze", 13, unsqueeze, moves_first, "", 2, 2},
+    {"Transpose", 1, transpose, moves_first, "perm"},
+    {"Expand", 8, expand, moves_first, "", 2, 2},
+    {"Tile", 6, tile, moves_first, "", 2, 2},
+    {"Concat", 4, concat_inputs, moves_all, "axis", 1, any_number},
+    {"Split", 2, split, moves_first, "axis split"},
+    {"Split", 13, split, moves_first, "axis", 1, 2},
+    {"Split", 18, split, moves_first, "axis num_outputs", 1, 2},
+    {"Slice", 1, slice_1, moves_first, "starts ends axes"},
+    {"Slice", 10, slice_10, moves_first, "", 3, 5},
+    {"Pad", 2, pad_2, never, "mode value pads"},
+    {"Pad", 11, pad_11, never, "mode", 2, 3},
+    {"Pad", 18, pad_11, never, "mode", 2, 4},
+    {"Trilu", 14, trilu, fold, "upper", 1, 2},
+};
+std::span<const Converter> movement_table() { return movement_converters; }
+
+}  // namespace rtx::onnx

@@ -1,0 +1,20 @@
+// The tables of converters, one a family file.
+#pragma once
+
+#include <span>
+
+#include "base/text.h"
+#include "frontend/converter.h"
+
+namespace rtx::onnx {
+
+std::span<const Converter> elementwise_table();
+std::span<const Converter> shape_table();
+std::span<const Converter> movement_table();
+std::span<const Converter> indexing_table();
+std::span<const Converter> reduction_table();
+std::span<const Converter> contraction_table();
+std::span<const Converter> normalization_table();
+std::span<const Converter> activation_table();
+
+}  // namespace rtx::onnx

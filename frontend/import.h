@@ -1,0 +1,28 @@
+// ONNX model -> IR.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "frontend/model.h"
+#include "ir/module.h"
+
+namespace rtx::onnx {
+
+struct ImportOptions {
+  // Ranges by symbol: `--dim batch=1:4:8` (min:opt:max); a single number makes the symbol static.
+  std::map<std::string, SymbolRange> ranges;
+};
+
+struct ImportResult {
+  std::unique_ptr<Module> module;     // stage imported, verified; module->weights holds the initializers used
+  std::vector<Diagnostic> warnings;   // dims unified, declared shapes that inference contradicts
+};
+
+// Collects every unsupported thing of the model before it gives up: one diagnostic for each (operator, domain, opset,
+// reason) with its count and first nodes. Exit kind unsupported; invalid where the model breaks the specification.
+Result<ImportResult> import_model(const Model& model, const ImportOptions& options = {});
+
+}  // namespace rtx::onnx

@@ -1,0 +1,84 @@
+// Importer: walks the nodes of a model once and builds a function. Private to frontend/; import.h is the interface.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "frontend/conversion.h"
+#include "frontend/converter.h"
+#include "frontend/import.h"
+
+namespace rtx::onnx {
+
+class Importer {
+ public:
+  Importer(const Model& model, const ImportOptions& options) : model_(model), options_(options) {}
+
+  Result<ImportResult> run();
+
+  // ---- For Conversion
+  Result<Value*> materialise(Imported& imported, Builder& builder);
+  const Contents* contents(Imported& imported);
+  // True if the dims are equal or can be made so by fixing a symbol everywhere. Warns once about each symbol fixed.
+  bool unify(const Dim& a, const Dim& b);
+  // `dim` with every symbol that was fixed since replaced.
+  Dim fresh(Dim dim) const;
+  void limit(const Dim& dim, int64_t bound);
+  void refresh(AttributeList& attributes) const;
+  void warn(std::string_view id, std::string message);
+  const SymbolRanges& ranges() const { return module_->symbols; }
+  Imported* lookup(std::string_view name) const;
+
+ private:
+  // Names visible at one nesting level; an inner graph sees the outer ones.
+  using Scope = std::unordered_map<std::string, Imported*>;
+
+  // One kind of refusal and where it happened.
+  struct Refusal {
+    Diagnostic diagnostic;
+    int64_t count = 0;
+    std::vector<std::string> nodes;
+  };
+
+  Imported& add(const std::string& name);
+  void define_initializers(const Graph& graph);
+  void define_inputs();
+  Shape declared_shape(const ValueInfo& input);
+  void bind_every_symbol();
+  void import_nodes(const Graph& graph);
+  void import_node(const Node& node);
+  Result<void> convert(const Node& node, const Converter& row, std::vector<Imported*> inputs);
+  Result<void> inline_if(const Node& node, const std::vector<Imported*>& inputs);
+  // Fills the contents of the outputs without emitting. True if all of them are fully known.
+  bool evaluate_symbolically(const Node& node, const Converter& row, const std::vector<Imported*>& inputs,
+                             std::vector<std::optional<Contents>>& results);
+  bool evaluate_in_scratch(const Node& node, const Converter& row, const std::vector<Imported*>& inputs,
+                           std::vector<std::optional<Contents>>& results);
+  void define_outputs(Conversion& conversion, std::vector<std::optional<Contents>> known);
+  void fail_outputs(const Node& node);
+  void report(const Node& node, Error error);
+  void finish();
+  void check_declared(const ValueInfo& output, const Type& type);
+  Error collected() const;
+
+  const Model& model_;
+  const ImportOptions& options_;
+  std::unique_ptr<Module> module_;
+  Function* function_ = nullptr;
+  std::optional<Builder> builder_;
+  std::deque<Imported> values_;
+  std::vector<Scope> scopes_;
+  const Node* node_ = nullptr;  // being imported
+  std::vector<std::pair<std::string, Dim>> substitutions_;
+  std::vector<Diagnostic> warnings_;
+  std::vector<Diagnostic> invalid_;
+  // By operator, domain, opset and reason; in the order of first appearance.
+  std::vector<Refusal> refusals_;
+  std::map<std::string, size_t> refusal_index_;
+};
+
+}  // namespace rtx::onnx
