@@ -35,6 +35,8 @@ class CudaContext {
   // Makes the context current on the calling thread (a few tens of ns); every call of the device begins with it, so
   // that a host program may use other devices in between.
   Result<void> enter() const;
+  // For destructors, which free what they can even if this fails.
+  void enter_for_cleanup() const { driver_->context_set_current(context_); }
 
  private:
   CudaContext() = default;

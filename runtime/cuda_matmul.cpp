@@ -183,7 +183,9 @@ Result<int64_t> choose_algorithm(Plan& plan, cublas::Handle handle) {
 }  // namespace
 
 CudaMatmul::~CudaMatmul() {
-  if (handle_ && context_.enter()) cublaslt_->destroy(handle_);
+  if (!handle_) return;
+  context_.enter_for_cleanup();
+  cublaslt_->destroy(handle_);
 }
 
 int64_t CudaMatmul::workspace_limit() const {

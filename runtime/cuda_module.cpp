@@ -72,7 +72,7 @@ CudaModule::CudaModule(const CudaContext& context, const package::Package& packa
     : context_(context), package_(package), matmul_(context, std::move(cublaslt)) {}
 
 CudaModule::~CudaModule() {
-  if (loaded_.empty() || !context_.enter()) return;
+  context_.enter_for_cleanup();
   for (const auto& [range, module] : loaded_) context_.driver().module_unload(module);
 }
 

@@ -11,7 +11,8 @@ class CudaStorage : public TensorStorage {
   CudaStorage(const CudaContext& context, cuda::DevicePtr address, int64_t bytes)
       : context_(context), address_(address), bytes_(bytes) {}
   ~CudaStorage() override {
-    if (address_ && context_.enter()) context_.driver().mem_free(address_);
+    context_.enter_for_cleanup();
+    if (address_) context_.driver().mem_free(address_);
   }
   DevicePointer address() const override { return address_; }
   int64_t bytes() const override { return bytes_; }
@@ -27,7 +28,8 @@ class PinnedStorage : public TensorStorage {
   PinnedStorage(const CudaContext& context, void* memory, int64_t bytes)
       : context_(context), memory_(memory), bytes_(bytes) {}
   ~PinnedStorage() override {
-    if (context_.enter()) context_.driver().mem_free_host(memory_);
+    context_.enter_for_cleanup();
+    context_.driver().mem_free_host(memory_);
   }
   DevicePointer address() const override { return reinterpret_cast<DevicePointer>(memory_); }
   int64_t bytes() const override { return bytes_; }

@@ -11,7 +11,8 @@ Result<std::unique_ptr<CudaStream>> CudaStream::create(const CudaContext& contex
 }
 
 CudaStream::~CudaStream() {
-  if (context_.enter()) context_.driver().stream_destroy(handle_);
+  context_.enter_for_cleanup();
+  context_.driver().stream_destroy(handle_);
 }
 
 Result<void> CudaStream::synchronize() {
@@ -27,7 +28,8 @@ Result<std::unique_ptr<CudaEvent>> CudaEvent::create(const CudaContext& context)
 }
 
 CudaEvent::~CudaEvent() {
-  if (context_.enter()) context_.driver().event_destroy(handle_);
+  context_.enter_for_cleanup();
+  context_.driver().event_destroy(handle_);
 }
 
 Result<void> CudaEvent::record(Stream& stream) {

@@ -1,0 +1,41 @@
+// Matrix products on the CPU: result[b] = lhs[b] * rhs[b], [m, n] = [m, k] * [k, n], row-major.
+//
+// Numerics: each element is the sum over k in ascending order of products rounded to the accumulator type (f32; f64 for
+// f64), without contraction, in runs of 256 terms that start from zero and are then added up in order. The bits of an
+// element depend on its row of lhs, its column of rhs and k alone: not on m, n, the batch, the number of threads or the
+// instruction set. f16 and bf16 operands are widened exactly and the sum is rounded once at the end.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/dtype.h"
+#include "runtime/cpu/aligned_buffer.h"
+#include "runtime/cpu/isa.h"
+#include "runtime/cpu/thread_pool.h"
+
+namespace rtx::runtime::cpu {
+
+struct MatmulShape {
+  DType dtype = DType::f32;  // of operands and result: f64, f32, f16 or bf16
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_lhs = false;  // stored [k, m]
+  bool transpose_rhs = false;  // stored [n, k]
+  // For each matrix of the batch, where the operands and the result start, in elements.
+  std::vector<int64_t> lhs_offsets, rhs_offsets, result_offsets;
+};
+
+// One product, prepared: the choice of tiles is made once. Needs `isa` to be supported.
+class Matmul {
+ public:
+  Matmul(MatmulShape shape, Isa isa);
+  // Allocates scratch memory on the first call (E801); not for concurrent use.
+  Result<void> run(const void* lhs, const void* rhs, void* result, ThreadPool& pool);
+
+ private:
+  MatmulShape shape_;
+  Isa isa_;
+  AlignedBuffer packed_lhs_, task_scratch_;
+};
+
+}  // namespace rtx::runtime::cpu

@@ -1,0 +1,110 @@
+// The canonical text of a manifest: block style down to the lists, then one line for each buffer, step and the like.
+#include "base/sha256.h"
+#include "base/text.h"
+#include "runtime/package/manifest.h"
+#include "runtime/package/yaml.h"
+
+namespace rtx::package {
+namespace {
+
+// Constants stand bare, so that they can be told from expressions at a glance.
+std::string formula(const Formula& value) {
+  const std::string& text = value.text();
+  const bool is_number = text.find_first_not_of("0123456789") == std::string::npos && (text == "0" || text[0] != '0');
+  return is_number ? text : quote_yaml(text);
+}
+
+std::string formulas(const auto& values) { return concat("[", join(values, ", ", formula), "]"); }
+
+std::string integers(const auto& values) {
+  return concat("[", join(values, ", ", [](auto value) { return std::to_string(value); }), "]");
+}
+
+std::string strings(const std::vector<std::string>& values) {
+  return concat("[", join(values, ", ", [](const std::string& value) { return quote_yaml(value); }), "]");
+}
+
+// "key:" and one line an item, or "key: []".
+void write_lines(std::string& out, std::string_view indent, std::string_view key, const auto& items, auto to_line) {
+  out += concat(indent, key, items.empty() ? ": []\n" : ":\n");
+  for (const auto& item : items) out += concat(indent, "  - ", to_line(item), "\n");
+}
+
+std::string tensor_line(const TensorSpec& tensor) {
+  return concat("{name: ", quote_yaml(tensor.name), ", dtype: ", to_string(tensor.dtype),
+                ", shape: ", formulas(tensor.shape), "}");
+}
+
+std::string launch_line(const Launch& launch) {
+  return concat("{function: ", quote_yaml(launch.function), ", grid: ", formulas(launch.grid),
+                ", block: ", integers(launch.block), ", shared_bytes: ", formula(launch.shared_bytes),
+                ", scalars: ", formulas(launch.scalars), ", code_offset: ", launch.code_offset,
+                ", code_bytes: ", launch.code_bytes, "}");
+}
+
+std::string resources_line(const Resources& r) {
+  return concat("{arch: ", r.arch, ", registers: ", r.registers, ", shared_bytes: ", r.shared_bytes,
+                ", spill_bytes: ", r.spill_bytes, ", stack_bytes: ", r.stack_bytes,
+                ", blocks_per_sm: ", r.blocks_per_sm, ", occupancy: ", r.occupancy, "}");
+}
+
+std::string matmul_line(const MatmulCall& m) {
+  auto boolean = [](bool value) { return value ? "true" : "false"; };
+  return concat("{batch: ", formula(m.batch), ", m: ", formula(m.m), ", n: ", formula(m.n), ", k: ", formula(m.k),
+                ", transpose_lhs: ", boolean(m.transpose_lhs), ", transpose_rhs: ", boolean(m.transpose_rhs),
+                ", lhs_batch_stride: ", formula(m.lhs_batch_stride),
+                ", rhs_batch_stride: ", formula(m.rhs_batch_stride), ", dtype: ", to_string(m.dtype), "}");
+}
+
+void write_kernel(std::string& out, const Kernel& kernel) {
+  out += concat("  - name: ", quote_yaml(kernel.name), "\n");
+  out += concat("    kind: ", quote_yaml(kernel.kind), "\n");
+  out += concat("    cache_key: ", quote_yaml(kernel.cache_key), "\n");
+  out += concat("    determinism: ", to_string(kernel.determinism), "\n");
+  out += concat("    flops: ", formula(kernel.flops), "\n");
+  out += concat("    bytes: ", formula(kernel.bytes), "\n");
+  if (kernel.launch) {
+    out += concat("    launch: ", launch_line(*kernel.launch), "\n");
+    write_lines(out, "    ", "resources", kernel.launch->resources, resources_line);
+  }
+  if (kernel.matmul) out += concat("    matmul: ", matmul_line(*kernel.matmul), "\n");
+  out += concat("    body: ", literal_yaml(kernel.body, 4), kernel.body.ends_with('\n') ? "" : "\n");
+}
+
+void write_program(std::string& out, const Program& program) {
+  out += concat("  - name: ", quote_yaml(program.name), "\n");
+  write_lines(out, "    ", "inputs", program.inputs, tensor_line);
+  write_lines(out, "    ", "outputs", program.outputs, tensor_line);
+  write_lines(out, "    ", "slots", program.slots, formula);
+  out += concat("    arena_lower_bound: ", formula(program.arena_lower_bound), "\n");
+  write_lines(out, "    ", "buffers", program.buffers, [](const Buffer& b) {
+    return concat("{kind: ", to_string(b.kind), ", index: ", b.index, ", bytes: ", formula(b.bytes), "}");
+  });
+  write_lines(out, "    ", "steps", program.steps, [](const Step& step) {
+    return concat("{kernel: ", step.kernel, ", operands: ", integers(step.operands),
+                  ", results: ", integers(step.results), ", origins: ", strings(step.origins), "}");
+  });
+}
+
+}  // namespace
+
+std::string to_yaml(const Manifest& manifest) {
+  std::string out = concat("rtx_package: ", format_version, "\n");
+  out += concat("producer: ", quote_yaml(manifest.producer), "\n");
+  out += concat("determinism: ", to_string(manifest.determinism), "\n");
+  out += concat("archs: [", join(manifest.archs, ", "), "]\n");
+  write_lines(out, "", "symbols", manifest.symbols, [](const Symbol& s) {
+    return concat("{name: ", quote_yaml(s.name), ", min: ", s.min, ", max: ", s.max, ", opt: ", s.opt, "}");
+  });
+  write_lines(out, "", "weights", manifest.weights, [](const std::string& name) { return quote_yaml(name); });
+  write_lines(out, "", "files", manifest.files, [](const FileEntry& f) {
+    return concat("{name: ", quote_yaml(f.name), ", bytes: ", f.bytes, ", sha256: ", quote_yaml(f.sha256), "}");
+  });
+  out += manifest.kernels.empty() ? "kernels: []\n" : "kernels:\n";
+  for (const Kernel& kernel : manifest.kernels) write_kernel(out, kernel);
+  out += manifest.programs.empty() ? "programs: []\n" : "programs:\n";
+  for (const Program& program : manifest.programs) write_program(out, program);
+  return out + concat("checksum: ", quote_yaml(sha256_hex(out)), "\n");
+}
+
+}  // namespace rtx::package

@@ -1,0 +1,212 @@
+#include "runtime/session.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/test_package.h"
+
+namespace rtx::runtime {
+namespace {
+
+HostTensor floats(std::vector<int64_t> shape, const std::vector<float>& values) {
+  HostTensor tensor{.dtype = DType::f32, .shape = std::move(shape), .bytes = std::vector<std::byte>(values.size() * 4)};
+  std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+  return tensor;
+}
+
+std::vector<float> values(const HostTensor& tensor) {
+  std::vector<float> result(tensor.bytes.size() / 4);
+  std::memcpy(result.data(), tensor.bytes.data(), tensor.bytes.size());
+  return result;
+}
+
+struct Loaded {
+  TempFolder folder;
+  FakeDevice device;
+  std::unique_ptr<Model> model;
+
+  explicit Loaded(const WeightOptions& options = {}) {
+    add_test_kernels(device);
+    auto loaded = Model::load(make_test_package(folder), device, options);
+    REQUIRE(loaded.ok());
+    model = std::move(loaded).value();
+  }
+  std::unique_ptr<Session> session(const SessionOptions& options = {}) {
+    return Session::create(*model, {}, options).value();
+  }
+};
+
+TEST_CASE("a session runs the steps in order over weights, arena and outputs") {
+  Loaded l;
+  auto session = l.session();
+  const auto outputs = session->run(std::vector{floats({1, 5}, {1, 2, 3, 4, 5})});
+  REQUIRE(outputs.ok());
+  REQUIRE(outputs->size() == 1);
+  CHECK(outputs->front().shape == std::vector<int64_t>{1, 5});
+  CHECK(values(outputs->front()) == std::vector<float>{22, 44, 66, 88, 30});
+}
+
+TEST_CASE("weights arrive whole whatever the size of the pieces") {
+  for (int64_t piece : {1, 3, 7, 16, 100, 1 << 20}) {
+    CAPTURE(piece);
+    Loaded l({.piece_bytes = piece});
+    auto session = l.session();
+    const auto outputs = session->run(std::vector{floats({1, 4}, {0, 0, 0, 0})});
+    REQUIRE(outputs.ok());
+    CHECK(values(outputs->front()) == std::vector<float>{20, 40, 60, 80});
+  }
+}
+
+TEST_CASE("a weights file that is not the manifest's is refused after one read") {
+  TempFolder folder;
+  FakeDevice device;
+  package::Package package = make_test_package(folder);
+  package.manifest.files[0].sha256[5] ^= 1;
+  package::Package unverified = package;
+  const auto model = Model::load(std::move(package), device, {});
+  REQUIRE(!model.ok());
+  CHECK(model.error().first().id == "E611");
+  CHECK(model.error().first().kind == ErrorKind::integrity);
+  CHECK(Model::load(std::move(unverified), device, {.verify = false}).ok());
+}
+
+TEST_CASE("a manifest weight that the file lacks is an error") {
+  TempFolder folder;
+  FakeDevice device;
+  package::Package package = make_test_package(folder);
+  package.manifest.weights[0] = "absent";
+  const auto model = Model::load(std::move(package), device, {});
+  REQUIRE(!model.ok());
+  CHECK(model.error().first().id == "E617");
+}
+
+TEST_CASE("dims seen before prepare and allocate nothing") {
+  Loaded l;
+  auto session = l.session();
+  REQUIRE(session->run(std::vector{floats({2, 3}, {1, 2, 3, 4, 5, 6})}).ok());
+  REQUIRE(session->run(std::vector{floats({1, 1}, {1})}).ok());
+  l.device.log.clear();
+  REQUIRE(session->run(std::vector{floats({2, 3}, {1, 2, 3, 4, 5, 6})}).ok());
+  CHECK(l.device.log == std::vector<std::string>{"copy to device 24", "enqueue add", "enqueue double",
+                                                 "copy to host 24", "synchronize"});
+}
+
+TEST_CASE("the least recently used binding is dropped first") {
+  Loaded l;
+  auto session = l.session({.max_bindings = 2});
+  const auto run = [&](int64_t n) {
+    REQUIRE(session->run(std::vector{floats({1, n}, std::vector<float>(static_cast<size_t>(n)))}).ok());
+  };
+  run(1), run(2), run(1), run(3);  // 2 goes
+  CHECK(l.device.count("prepare add") == 3);
+  run(1), run(3);
+  CHECK(l.device.count("prepare add") == 3);
+  run(2);
+  CHECK(l.device.count("prepare add") == 4);
+}
+
+TEST_CASE("buffers grow and never shrink") {
+  Loaded l;
+  auto session = l.session();
+  REQUIRE(session->run(std::vector{floats({1, 4}, {1, 2, 3, 4})}).ok());
+  const int64_t small = session->device_bytes();
+  REQUIRE(session->run(std::vector{floats({8, 100}, std::vector<float>(800))}).ok());
+  const int64_t large = session->device_bytes();
+  CHECK(large > small);
+  REQUIRE(session->run(std::vector{floats({1, 4}, {1, 2, 3, 4})}).ok());
+  CHECK(session->device_bytes() == large);
+}
+
+TEST_CASE("an input with no elements runs") {
+  Loaded l;
+  auto session = l.session();
+  const auto outputs = session->run(std::vector{floats({3, 0}, {})});
+  REQUIRE(outputs.ok());
+  CHECK(outputs->front().shape == std::vector<int64_t>{3, 0});
+  CHECK(outputs->front().bytes.empty());
+}
+
+TEST_CASE("inputs that do not fit the program name what was expected") {
+  Loaded l;
+  auto session = l.session();
+  const auto error = [&](std::vector<HostTensor> inputs) {
+    auto outputs = session->run(inputs);
+    REQUIRE(!outputs.ok());
+    return outputs.error().first();
+  };
+  CHECK(error({}).id == "E371");
+  CHECK(error({floats({1, 1}, {1}), floats({1, 1}, {1})}).id == "E371");
+  HostTensor integers = floats({1, 1}, {1});
+  integers.dtype = DType::i32;
+  CHECK(error({integers}).id == "E373");
+  CHECK(error({floats({1}, {1})}).id == "E374");
+  CHECK(error({floats({1, 1, 1}, {1})}).id == "E374");
+  const Diagnostic range = error({floats({9, 1}, std::vector<float>(9))});
+  CHECK(range.id == "E377");
+  CHECK(range.kind == ErrorKind::invalid);
+  CHECK(range.where == "input 'x' axis 0");
+  CHECK(range.expected == "batch from 1 to 8");
+  CHECK(range.got == "9");
+  CHECK(error({floats({1, 2}, {1})}).id == "E379");
+  // And the session still works.
+  CHECK(session->run(std::vector{floats({1, 1}, {1})}).ok());
+}
+
+TEST_CASE("a buffer larger than its memory is refused before a kernel could overrun it") {
+  TempFolder folder;
+  FakeDevice device;
+  package::Package package = make_test_package(folder);
+  package.manifest.programs[0].buffers[3].bytes = formula("4*batch*n + 1");
+  auto model = Model::load(std::move(package), device, {}).value();
+  auto session = Session::create(*model).value();
+  const auto outputs = session->run(std::vector{floats({1, 4}, {1, 2, 3, 4})});
+  REQUIRE(!outputs.ok());
+  CHECK(outputs.error().first().id == "E618");
+}
+
+TEST_CASE("every device call that fails gives an error, leaks nothing and leaves a session that can go on") {
+  int failures = 0;
+  for (int fail_at = 0;; ++fail_at) {
+    FakeDevice device;
+    add_test_kernels(device);
+    {
+      TempFolder folder;
+      device.fail_at = fail_at;
+      auto model = Model::load(make_test_package(folder), device, {});
+      if (model) {
+        auto session = Session::create(**model);
+        if (session) {
+          const std::vector inputs{floats({2, 2}, {1, 2, 3, 4})};
+          const auto outputs = (*session)->run(inputs);
+          if (!outputs) {
+            CHECK(outputs.error().first().message.find("injected failure") != std::string::npos);
+            device.fail_at = -1;
+            const auto again = (*session)->run(inputs);
+            REQUIRE(again.ok());
+            CHECK(values(again->front()) == std::vector<float>{22, 44, 66, 88});
+            ++failures;
+          } else {
+            fail_at = -2;  // no call left to fail
+          }
+        }
+      }
+    }
+    CHECK(device.live == 0);
+    if (fail_at == -2) break;
+  }
+  CHECK(failures >= 8);
+}
+
+TEST_CASE("a failing step is named with its kernel and its ONNX nodes") {
+  Loaded l;
+  auto session = l.session();
+  REQUIRE(session->run(std::vector{floats({1, 1}, {1})}).ok());
+  // copy to device, enqueue add, enqueue double
+  l.device.fail_at = l.device.calls + 2;
+  const auto outputs = session->run(std::vector{floats({1, 1}, {1})});
+  REQUIRE(!outputs.ok());
+  const std::string& where = outputs.error().first().where;
+  CHECK(where == "program 'main' step 1 (kernel 'double', from 'Mul_2', 'Mul_3')");
+}
+
+}  // namespace
+}  // namespace rtx::runtime
