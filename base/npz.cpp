@@ -47,6 +47,7 @@ Result<std::string> read_string(const File& file, int64_t offset, int64_t bytes)
 }
 
 uint32_t checksum(uint32_t crc, std::span<const std::byte> bytes) {
+  if (bytes.empty()) return crc;  // zlib takes a null pointer as "start again"
   return static_cast<uint32_t>(crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 

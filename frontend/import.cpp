@@ -99,6 +99,25 @@ void Importer::define_inputs() {
       continue;
     }
     auto dtype = dtype_of(input.elem_type);
+    if (auto given = options_.constants.find(input.name); given != options_.constants.end()) {
+      const Tensor& tensor = given->second;
+      if (dtype && *dtype != tensor.dtype) {
+        invalid_.push_back(make_error(ErrorKind::usage, "E023", "the given constant has another type")
+                               .with_where(where)
+                               .with_expected(std::string(to_string(*dtype)))
+                               .with_got(tensor.type_str()));
+        continue;
+      }
+      WeightEntry& entry = given_.emplace_back();
+      entry.dtype = tensor.dtype;
+      entry.shape = tensor.shape;
+      entry.bytes = static_cast<int64_t>(tensor.bytes.size());
+      entry.memory = std::make_shared<const std::vector<std::byte>>(tensor.bytes);
+      Imported& imported = add(input.name);
+      imported.type = {entry.dtype, static_shape(entry.shape)};
+      imported.stored = &entry;
+      continue;
+    }
     if (!input.is_tensor || !dtype || !input.shape) {
       const OnnxType* type = find_onnx_type(input.elem_type);
       std::string what = !input.is_tensor ? input.type_text : type ? std::string(type->name) : "undefined";

@@ -71,6 +71,7 @@ class Importer {
   Function* function_ = nullptr;
   std::optional<Builder> builder_;
   std::deque<Imported> values_;
+  std::deque<WeightEntry> given_;  // the entries of options_.constants
   std::vector<Scope> scopes_;
   const Node* node_ = nullptr;  // being imported
   std::vector<std::pair<std::string, Dim>> substitutions_;

@@ -8,8 +8,9 @@
 namespace rtx::onnx {
 
 std::span<const std::span<const Converter>> all_converters() {
-  static const std::array tables = {elementwise_table(), shape_table(),       movement_table(),      indexing_table(),
-                                    reduction_table(),   contraction_table(), normalization_table(), activation_table()};
+  static const std::array tables = {elementwise_table(), shape_table(),       movement_table(),
+                                    indexing_table(),    reduction_table(),   contraction_table(),
+                                    normalization_table(), activation_table(), attention_table()};
   return tables;
 }
 

@@ -16,5 +16,6 @@ std::span<const Converter> reduction_table();
 std::span<const Converter> contraction_table();
 std::span<const Converter> normalization_table();
 std::span<const Converter> activation_table();
+std::span<const Converter> attention_table();
 
 }  // namespace rtx::onnx

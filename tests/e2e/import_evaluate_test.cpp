@@ -30,6 +30,27 @@ Tensor tensor(NpyArray array) {
   return result;
 }
 
+// numpy has no bf16: such inputs are recorded as f32.
+Tensor as(DType dtype, Tensor from) {
+  if (from.dtype == dtype) return from;
+  REQUIRE(is_float(from.dtype));
+  Tensor result(dtype, from.shape);
+  for (int64_t i = 0; i < from.element_count(); ++i) result.set_f64(i, from.f64(i));
+  return result;
+}
+
+// The coarsest float type that a model computes in decides how close its outputs must be.
+double relative_tolerance(const Module& module) {
+  double tolerance = 1e-5;
+  for (const auto& operation : module.functions.at(0)->block.operations()) {
+    for (const Type& type : operation->result_types()) {
+      if (type.dtype == DType::f16) tolerance = std::max(tolerance, 5e-3);
+      if (type.dtype == DType::bf16 || type.dtype == DType::i8 || type.dtype == DType::u8) tolerance = 2e-2;
+    }
+  }
+  return tolerance;
+}
+
 std::unique_ptr<NpzFile> open_npz(const fs::path& path) {
   auto file = File::open(path.string());
   REQUIRE_MESSAGE(file.ok(), describe(file.error()));
@@ -64,9 +85,9 @@ void check_recorded(const Module& module, const fs::path& folder, const std::str
   std::vector<Tensor> arguments;
   for (size_t i = 0; i < function.block.argument_count(); ++i) {
     const Value* argument = function.block.argument(i);
-    auto array = inputs->read(argument->name, argument->type.dtype);
+    auto array = inputs->read(argument->name);
     REQUIRE_MESSAGE(array.ok(), describe(array.error()));
-    arguments.push_back(tensor(std::move(array).value()));
+    arguments.push_back(as(argument->type.dtype, tensor(std::move(array).value())));
   }
   auto results = evaluate(function, std::move(arguments), *module.weights);
   REQUIRE_MESSAGE(results.ok(), describe(results.error()));
@@ -76,20 +97,37 @@ void check_recorded(const Module& module, const fs::path& folder, const std::str
     REQUIRE_MESSAGE(array.ok(), describe(array.error()));
     Tensor expected = tensor(std::move(array).value());
     REQUIRE((*results)[i].shape == expected.shape);
-    // Tolerances of the corpus: f32 exactly recorded, f16 and bf16 after many roundings.
-    DType dtype = (*results)[i].dtype;
-    double relative = dtype == DType::bf16 ? 2e-2 : dtype == DType::f16 ? 5e-3 : 1e-5;
+    double tolerance = relative_tolerance(module);
     Difference difference = compare((*results)[i], expected);
-    CHECK(difference.relative <= relative);
-    if (dtype == DType::f32) CHECK(difference.max_abs <= 2e-5);
+    CHECK(difference.relative <= tolerance);
+    if (tolerance == 1e-5) CHECK(difference.max_abs <= 2e-5);
   }
+}
+
+std::map<std::string, Tensor> small_integer_inputs(const onnx::Model& model, const fs::path& folder) {
+  std::map<std::string, Tensor> constants;
+  auto inputs = open_npz(folder / "inputs.npz");
+  for (size_t i = 0; i < model.graph.inputs.size(); ++i) {
+    const onnx::ValueInfo& input = model.graph.inputs[i];
+    auto array = inputs->read(input.name);
+    bool is_index = array.ok() && (array->dtype == DType::i64 || array->dtype == DType::i32);
+    if (is_index && input.shape && input.shape->size() <= 1)
+      constants.emplace(input.name, tensor(std::move(array).value()));
+  }
+  return constants;
 }
 
 void check_model(const fs::path& folder) {
   CAPTURE(folder.filename().string());
   auto model = onnx::read_model((folder / "model.onnx").string());
   REQUIRE_MESSAGE(model.ok(), describe(model.error()));
-  auto imported = onnx::import_model(*model);
+  onnx::ImportOptions options;
+  auto imported = onnx::import_model(*model, options);
+  if (!imported && imported.error().first().id == "E402") {
+    // Operator cases give axes and shapes as inputs of the graph; a compiler needs them as constants.
+    options.constants = small_integer_inputs(*model, folder);
+    imported = onnx::import_model(*model, options);
+  }
   REQUIRE_MESSAGE(imported.ok(), describe(imported.error()));
   for (const Diagnostic& warning : imported->warnings) MESSAGE(to_string(warning));
   check_recorded(*imported->module, folder, "");
@@ -136,6 +174,10 @@ TEST_CASE("the models of RTX_MODELS evaluate to their recorded outputs" * doctes
       folders.push_back(entry.path());
   std::sort(folders.begin(), folders.end());
   for (const fs::path& folder : folders) {
-    SUBCASE(folder.filename().string().c_str()) { check_model(folder); }
+    try {
+      check_model(folder);
+    } catch (const doctest::detail::TestFailureException&) {
+      // Reported already; the other models are still to be seen.
+    }
   }
 }
