@@ -54,12 +54,15 @@ Result<std::unique_ptr<Module>> load_module(const std::string& path) {
 }
 
 Result<void> save_module(const Module& module, const std::string& path) {
+  // The text is on disk under its temporary name before the weights appear, so that a full disk leaves neither.
+  RTX_ASSIGN(const std::unique_ptr<FileWriter> text, FileWriter::create(path));
+  RTX_TRY(text->write(print(module)));
   const std::vector<std::string> names = used_weights(module);
   if (!names.empty()) {
     Result<WrittenSafetensors> written = module.weights->write(weights_path(path), names);
     if (!written) return std::move(written).error();
   }
-  return write_file(path, print(module));
+  return text->commit();
 }
 
 }  // namespace rtx
