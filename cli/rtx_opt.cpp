@@ -2,10 +2,10 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <set>
 
 #include "base/file.h"
 #include "cli/tool.h"
+#include "ir/module_file.h"
 #include "ir/op_docs.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
@@ -23,11 +23,6 @@ struct Arguments {
 };
 
 constexpr int64_t max_text_bytes = int64_t{1} << 30;
-
-// "a/model.rtxir" -> "a/model.safetensors"
-std::string weights_beside(const std::string& path) {
-  return std::filesystem::path(path).replace_extension(".safetensors").string();
-}
 
 Result<std::string> read_input(const std::string& path) {
   if (path != "-") return rtx::read_text_file(path, max_text_bytes);
@@ -47,30 +42,23 @@ Result<void> attach_weights(rtx::Module& module, const Arguments& arguments) {
   std::string path = arguments.weights;
   if (path.empty()) {
     if (arguments.input == "-") return rtx::Ok{};
-    path = weights_beside(arguments.input);
+    path = rtx::weights_path(arguments.input);
     if (!std::filesystem::exists(path)) return rtx::Ok{};
   }
   RTX_ASSIGN(module.weights, rtx::WeightStore::open(path));
   return rtx::Ok{};
 }
 
-// The weights that operations name, in program order.
-std::vector<std::string> used_weights(const rtx::Module& module) {
-  std::vector<std::string> names;
-  std::set<std::string> seen;
-  for (const auto& function : module.functions) {
-    for (const auto& operation : function->block.operations()) {
-      if (!operation->is(rtx::Op::weight)) continue;
-      const std::string& name = operation->attributes.string("name");
-      if (module.weights->find(name) && seen.insert(name).second) names.push_back(name);
-    }
-  }
+// The weights that operations name and whose data is there.
+std::vector<std::string> stored_weights(const rtx::Module& module) {
+  std::vector<std::string> names = rtx::used_weights(module);
+  std::erase_if(names, [&](const std::string& name) { return !module.weights->find(name); });
   return names;
 }
 
 // Beside the output, unless the output goes to stdout. Weights that folding made are then lost, which is said.
 Result<void> write_weights(const rtx::Module& module, const Arguments& arguments, const rtx::cli::Tool& tool) {
-  std::vector<std::string> names = used_weights(module);
+  std::vector<std::string> names = stored_weights(module);
   if (names.empty()) return rtx::Ok{};
   if (arguments.output == "-") {
     bool folded = false;
@@ -82,7 +70,7 @@ Result<void> write_weights(const rtx::Module& module, const Arguments& arguments
     }
     return rtx::Ok{};
   }
-  RTX_ASSIGN(auto written, module.weights->write(weights_beside(arguments.output), names));
+  RTX_ASSIGN(auto written, module.weights->write(rtx::weights_path(arguments.output), names));
   (void)written;
   return rtx::Ok{};
 }

@@ -85,8 +85,10 @@ class Parser {
     }
     return concat(file_, ":", line, ":", column);
   }
-  Diagnostic error(std::string_view id, std::string message) const {
-    return make_error(ErrorKind::invalid, id, std::move(message)).with_where(place(position_));
+  Diagnostic error(std::string_view id, std::string message) const { return error_at(position_, id, std::move(message)); }
+  // For what is found only after the text that is wrong was read.
+  Diagnostic error_at(size_t offset, std::string_view id, std::string message) const {
+    return make_error(ErrorKind::invalid, id, std::move(message)).with_where(place(offset));
   }
   Diagnostic unexpected(std::string_view expected) const {
     std::string_view rest = text_.substr(position_, 24);
@@ -285,6 +287,7 @@ class Parser {
   // --- structure ---
   Result<void> symbol(Module& module) {
     RTX_ASSIGN(std::string symbol_name, name("a symbol"));
+    const size_t start = position_;
     SymbolRange range;
     RTX_ASSIGN(range.min, integer());
     RTX_TRY(expect(".."));
@@ -293,9 +296,9 @@ class Parser {
       RTX_ASSIGN(range.opt, integer());
     }
     if (range.min < 0 || range.max < range.min)
-      return error("E154", concat("symbol '", symbol_name, "' has an empty or negative range"));
+      return error_at(start, "E154", concat("symbol '", symbol_name, "' has an empty or negative range"));
     if (!module.symbols.emplace(symbol_name, range).second)
-      return error("E154", concat("symbol '", symbol_name, "' stands twice"));
+      return error_at(start, "E154", concat("symbol '", symbol_name, "' stands twice"));
     return Ok{};
   }
 
@@ -325,7 +328,7 @@ class Parser {
         }
         RTX_TRY(expect(":"));
         RTX_ASSIGN(Type argument_type, type());
-        RTX_TRY(define(id, block.add_argument(std::move(argument_type), std::move(argument_name))));
+        RTX_TRY(define(id, block.add_argument(std::move(argument_type), std::move(argument_name)), position_));
       } while (accept(","));
       RTX_TRY(expect(")"));
     }
@@ -334,8 +337,8 @@ class Parser {
     return Ok{};
   }
 
-  Result<void> define(const std::string& id, Value* value) {
-    if (!values_.emplace(id, value).second) return error("E202", concat("value %", id, " is defined twice"));
+  Result<void> define(const std::string& id, Value* value, size_t offset) {
+    if (!values_.emplace(id, value).second) return error_at(offset, "E202", concat("value %", id, " is defined twice"));
     return Ok{};
   }
 
@@ -392,7 +395,7 @@ class Parser {
       if (names.size() != created->result_count()) return error("E150", "not one name for each result");
       for (size_t i = 0; i < names.size(); ++i) created->result(i)->name = names[i];
     }
-    for (size_t i = 0; i < result_ids.size(); ++i) RTX_TRY(define(result_ids[i], created->result(i)));
+    for (size_t i = 0; i < result_ids.size(); ++i) RTX_TRY(define(result_ids[i], created->result(i), start));
     return Ok{};
   }
 

@@ -89,6 +89,23 @@ Value* drop_broadcast(Operation& root, Rewriter&) {
   return nullptr;
 }
 
+// exp(broadcast(x)) -> broadcast(exp(x))   (elementwise ops; where the operands without their broadcasts give fewer
+// elements, so that a mask is computed once and not once a row)
+Value* sink_broadcast(Operation& root, Rewriter& rewriter) {
+  if (root.spec().family != OpFamily::elementwise) return nullptr;
+  std::vector<Value*> operands = root.operands();
+  bool found = false;
+  for (Value*& operand : operands) {
+    if (Operation* broadcast = defined_by(operand, Op::broadcast)) {
+      operand = broadcast->operand(0);
+      found = true;
+    }
+  }
+  if (!found) return nullptr;
+  Value* smaller = rewriter.make(root.op, std::move(operands), root.attributes);
+  return smaller ? rewriter.make(Op::broadcast, {smaller}, {{"shape", root.result()->type.shape}}) : nullptr;
+}
+
 // --- driver ---
 
 class Canonicalizer {
@@ -169,7 +186,7 @@ class Canonicalizer {
     auto accepts = [&](Value* replacement) {
       return replacement && (replacement == operation.result() || replacement->type == operation.result()->type);
     };
-    for (auto* rule : {order_operands, drop_repetition, drop_broadcast}) {
+    for (auto* rule : {order_operands, drop_repetition, drop_broadcast, sink_broadcast}) {
       if (Value* replacement = rule(operation, rewriter); accepts(replacement)) return replacement;
     }
     for (auto* rule : rules_[static_cast<size_t>(operation.op)]) {

@@ -1,0 +1,139 @@
+#include "equivalence.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/text.h"
+#include "ir/evaluate.h"
+#include "ir/text.h"
+
+namespace rtx::testing {
+
+uint64_t Random::next() {
+  uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+int64_t Random::between(int64_t low, int64_t high) {
+  return low + static_cast<int64_t>(next() % static_cast<uint64_t>(high - low + 1));
+}
+
+Tensor random_tensor(DType dtype, std::vector<int64_t> shape, Random& random, bool specials) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr double special_values[] = {0.0, -0.0, 1.0, -1.0, infinity, -infinity, NAN};
+  Tensor tensor(dtype, std::move(shape));
+  for (int64_t i = 0, n = tensor.element_count(); i < n; ++i) {
+    if (dtype == DType::boolean) {
+      tensor.set_i64(i, random.between(0, 1));
+    } else if (!is_float(dtype)) {
+      tensor.set_i64(i, random.between(is_signed(dtype) ? -4 : 0, 7));
+    } else if (specials && random.chance(3)) {
+      tensor.set_f64(i, special_values[random.between(0, 6)]);
+    } else {
+      tensor.set_f64(i, static_cast<double>(random.between(-40, 40)) / 16 + static_cast<double>(random.between(0, 9)) / 1000);
+    }
+  }
+  return tensor;
+}
+
+void fill_weights(Module& module) {
+  for (const auto& function : module.functions) {
+    for (const auto& operation : function->block.operations()) {
+      if (!operation->is(Op::weight)) continue;
+      const std::string& name = operation->attributes.string("name");
+      uint64_t seed = 0;
+      for (char c : name) seed = seed * 31 + static_cast<unsigned char>(c);
+      Random random(seed);
+      std::vector<int64_t> shape;
+      for (const Dim& dim : operation->attributes.dims("shape")) shape.push_back(dim.constant());
+      module.weights->add(name, random_tensor(operation->attributes.dtype("dtype"), std::move(shape), random, false));
+    }
+  }
+}
+
+namespace {
+
+bool same_bits(const Tensor& a, const Tensor& b, std::string& where) {
+  if (a.dtype != b.dtype || a.shape != b.shape) {
+    where = concat(a.type_str(), " became ", b.type_str());
+    return false;
+  }
+  for (int64_t i = 0, n = a.element_count(); i < n; ++i) {
+    bool same = false;
+    if (is_float(a.dtype)) {
+      double x = a.f64(i), y = b.f64(i);
+      same = (std::isnan(x) && std::isnan(y)) || (x == y && std::signbit(x) == std::signbit(y));
+    } else {
+      same = a.i64(i) == b.i64(i);
+    }
+    if (!same) {
+      where = concat("element ", i, " of ", a.type_str(), " was ", a.f64(i), " and became ", b.f64(i));
+      return false;
+    }
+  }
+  return true;
+}
+
+SymbolValues random_binding(const Module& module, Random& random) {
+  SymbolValues values;
+  for (const auto& [name, range] : module.symbols) {
+    int64_t low = random.chance(4) ? range.min : std::max<int64_t>(range.min, 1);
+    values[name] = random.between(low, std::max(low, std::min(range.max, low + 5)));
+  }
+  return values;
+}
+
+Result<std::vector<Tensor>> random_inputs(const Function& function, const SymbolValues& symbols, Random& random, bool specials) {
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < function.block.argument_count(); ++i) {
+    const Type& type = function.block.argument(i)->type;
+    std::vector<int64_t> shape;
+    for (const Dim& dim : type.shape) {
+      RTX_ASSIGN(int64_t size, dim.evaluate(symbols));
+      if (size < 0) return make_error(ErrorKind::invalid, "E347", "negative size");
+      shape.push_back(size);
+    }
+    inputs.push_back(random_tensor(type.dtype, std::move(shape), random, specials));
+  }
+  return inputs;
+}
+
+}  // namespace
+
+std::optional<std::string> find_difference(const Module& before, const Module& after, uint64_t seed) {
+  if (before.functions.size() != after.functions.size()) return "the number of functions differs";
+  Random random(seed);
+  for (const auto& function : before.functions) {
+    const Function* changed = after.find(function->name);
+    if (!changed) return concat("function '", function->name, "' is gone");
+    if (changed->output_names != function->output_names) return concat("outputs of '", function->name, "' differ");
+    int evaluated = 0;
+    std::string last_error;
+    for (int round = 0; round < 16; ++round) {
+      SymbolValues symbols = random_binding(before, random);
+      Result<std::vector<Tensor>> inputs = random_inputs(*function, symbols, random, round % 2 == 1);
+      if (!inputs) continue;
+      Result<std::vector<Tensor>> expected = evaluate(*function, *inputs, *before.weights, before.symbols);
+      if (!expected) {  // not every binding suits every module: a slice may leave its axis
+        last_error = to_string(expected.error().first());
+        continue;
+      }
+      ++evaluated;
+      Result<std::vector<Tensor>> got = evaluate(*changed, *inputs, *after.weights, after.symbols);
+      if (!got) return concat("evaluation fails after the change: ", to_string(got.error().first()));
+      for (size_t i = 0; i < expected->size(); ++i) {
+        std::string where;
+        if (!same_bits((*expected)[i], (*got)[i], where)) {
+          return concat("output \"", function->output_names[i], "\" of '", function->name, "' in round ", round, " of seed ",
+                        static_cast<int64_t>(seed), ": ", where);
+        }
+      }
+    }
+    if (evaluated == 0) return concat("function '", function->name, "' could not be evaluated: ", last_error);
+  }
+  return std::nullopt;
+}
+
+}  // namespace rtx::testing

@@ -1,0 +1,37 @@
+// Whether two modules compute the same, by evaluating both on random inputs. Used by the golden and property tests, so
+// that a wrong rewrite cannot be blessed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "ir/module.h"
+
+namespace rtx::testing {
+
+// A small deterministic generator (SplitMix64), the same on every machine.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t next();
+  // Uniform in [low, high].
+  int64_t between(int64_t low, int64_t high);
+  bool chance(int one_in) { return between(1, one_in) == 1; }
+
+ private:
+  uint64_t state_;
+};
+
+// Small numbers with few bits, so that sums are often exact and values often equal; with `specials` also zeros of both
+// signs, infinities and NaN.
+Tensor random_tensor(DType dtype, std::vector<int64_t> shape, Random& random, bool specials);
+
+// Gives every `weight` without data random data that depends on its name only.
+void fill_weights(Module& module);
+
+// Evaluates every function of both modules on the same random inputs, under several bindings of the symbols, and
+// compares the outputs bit by bit; any NaN equals any NaN. Returns what differs first.
+std::optional<std::string> find_difference(const Module& before, const Module& after, uint64_t seed);
+
+}  // namespace rtx::testing
