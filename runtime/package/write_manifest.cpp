@@ -68,7 +68,7 @@ void write_kernel(std::string& out, const Kernel& kernel) {
     write_lines(out, "    ", "resources", kernel.launch->resources, resources_line);
   }
   if (kernel.matmul) out += concat("    matmul: ", matmul_line(*kernel.matmul), "\n");
-  out += concat("    body: ", literal_yaml(kernel.body, 4), kernel.body.ends_with('\n') ? "" : "\n");
+  out += concat("    body: ", literal_yaml(kernel.body, 4), "\n");
 }
 
 void write_program(std::string& out, const Program& program) {

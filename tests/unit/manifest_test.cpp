@@ -1,0 +1,243 @@
+#include "runtime/package/manifest.h"
+
+#include <doctest/doctest.h>
+#include <yaml-cpp/yaml.h>
+
+#include "runtime/package/yaml.h"
+#include "tests/unit/manifest_samples.h"
+
+namespace rtx::package {
+namespace {
+
+std::string outcome(std::string_view yaml) {
+  const auto manifest = parse_manifest(yaml, "manifest.yaml");
+  if (manifest) return "ok";
+  CHECK(manifest.error().first().kind == ErrorKind::integrity);
+  CHECK(manifest.error().first().where.starts_with("manifest.yaml"));
+  return manifest.error().first().id;
+}
+
+// The small manifest with one piece of its text replaced and the checksum made right again.
+std::string edited(std::string_view from, std::string_view to) {
+  std::string text = to_yaml(small_manifest());
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return with_checksum(text.replace(at, from.size(), to));
+}
+
+std::string message(std::string_view yaml) {
+  const auto manifest = parse_manifest(yaml, "m");
+  return manifest ? "ok" : to_string(manifest.error().first());
+}
+
+TEST_CASE("a manifest is written as readable YAML, one line a buffer or step") {
+  const std::string text = to_yaml(small_manifest());
+  CHECK(
+      text.starts_with("rtx_package: 1\n"
+                       "producer: \"rtx-compile 0.1.0\"\n"
+                       "determinism: batch_invariant\n"
+                       "archs: [sm_90a, sm_120]\n"
+                       "symbols:\n"
+                       "  - {name: \"batch\", min: 1, max: 8, opt: 4}\n"));
+  CHECK(text.find("    body: |\n"
+                  "      fusion {kind = \"pointwise\"} (%a: tensor<[batch, seq], f32>) {\n"
+                  "        yield %a\n"
+                  "      }\n") != std::string::npos);
+  CHECK(text.find("      - {kernel: 0, operands: [0, 1], results: [2], origins: [\"/encoder/Add_1\", \"it's "
+                  "\\\"quoted\\\"\"]}\n") != std::string::npos);
+}
+
+TEST_CASE("a written manifest is read back as it was") {
+  const Manifest manifest = small_manifest();
+  const auto parsed = parse_manifest(to_yaml(manifest), "m");
+  REQUIRE(parsed.ok());
+  CHECK(*parsed == manifest);
+  CHECK(parsed->find_program("main") == &parsed->programs[0]);
+  CHECK(parsed->find_program("other") == nullptr);
+  Manifest other = manifest;
+  other.kernels[0].launch->resources[1].occupancy = 0.5;
+  CHECK(!(other == manifest));  // equality looks everywhere
+}
+
+TEST_CASE("random manifests survive writing and reading, and equal ones have equal bytes") {
+  std::mt19937 random(4);
+  for (int i = 0; i < 300; ++i) {
+    CAPTURE(i);
+    const Manifest manifest = random_manifest(random, 8);
+    const std::string text = to_yaml(manifest);
+    const auto parsed = parse_manifest(text, "m");
+    if (!parsed) FAIL_CHECK(to_string(parsed.error().first()));
+    REQUIRE(parsed.ok());
+    REQUIRE(*parsed == manifest);
+    REQUIRE(to_yaml(*parsed) == text);
+  }
+}
+
+// Compares our tree with that of a general YAML parser.
+void check_same(const YamlNode& ours, const YAML::Node& theirs) {
+  switch (ours.kind) {
+    case YamlNode::Kind::scalar:
+      REQUIRE(theirs.IsScalar());
+      REQUIRE(ours.text == theirs.Scalar());
+      REQUIRE((theirs.Tag() == "!") == ours.quoted);
+      break;
+    case YamlNode::Kind::sequence:
+      REQUIRE(theirs.IsSequence());
+      REQUIRE(theirs.size() == ours.children.size());
+      for (size_t i = 0; i < ours.children.size(); ++i) check_same(ours.children[i], theirs[i]);
+      break;
+    case YamlNode::Kind::mapping:
+      REQUIRE(theirs.IsMap());
+      REQUIRE(theirs.size() == ours.children.size());
+      for (const YamlNode& child : ours.children) check_same(child, theirs[child.key]);
+      break;
+  }
+}
+
+TEST_CASE("a general YAML parser reads the same from a manifest as rtx does") {
+  std::mt19937 random(5);
+  for (int i = 0; i < 40; ++i) {
+    const std::string text = to_yaml(i == 0 ? small_manifest() : random_manifest(random, 6));
+    const auto tree = parse_yaml(text);
+    REQUIRE(tree.ok());
+    check_same(*tree, YAML::Load(text));
+  }
+}
+
+TEST_CASE("every damaged byte of a manifest is noticed") {
+  const std::string good = to_yaml(small_manifest());
+  REQUIRE(outcome(good) == "ok");
+  for (size_t i = 0; i < good.size(); ++i) {
+    for (const int bit : {1, 32}) {
+      std::string damaged = good;
+      damaged[i] = static_cast<char>(damaged[i] ^ bit);
+      const std::string id = outcome(damaged);
+      REQUIRE((id == "E601" || id == "E602" || id == "E611"));
+    }
+    REQUIRE(outcome(good.substr(0, i)) != "ok");
+  }
+  CHECK(outcome(good + "\n") == "E601");
+  CHECK(outcome(good + good) == "E601");
+  CHECK(outcome(edited("seq", "seq") + "x: 1\n") == "E601");
+}
+
+TEST_CASE("a manifest of another version is refused before anything else in it matters") {
+  CHECK(outcome("rtx_package: 2\nunheard_of: {a: 1}\n") == "E602");
+  CHECK(outcome(edited("rtx_package: 1", "rtx_package: 2")) == "E602");
+  CHECK(outcome(edited("rtx_package: 1", "rtx_package: 01")) == "E601");
+  CHECK(outcome(edited("rtx_package: 1\n", "")) == "E601");
+}
+
+TEST_CASE("YAML beyond the subset is refused") {
+  auto is_refused = [](std::string_view from, std::string_view to) {
+    CAPTURE(to);
+    CHECK(outcome(edited(from, to)) == "E601");
+  };
+  is_refused("\"rtx-compile 0.1.0\"", "&a \"rtx-compile 0.1.0\"");  // anchor
+  is_refused("\"rtx-compile 0.1.0\"", "*a");                        // alias
+  is_refused("\"rtx-compile 0.1.0\"", "!!str \"rtx\"");             // tag
+  is_refused("\"rtx-compile 0.1.0\"", "'rtx'");                     // single quotes
+  is_refused("\"rtx-compile 0.1.0\"", "\"rtx\" # comment");
+  is_refused("\"rtx-compile 0.1.0\"", "\"a\n  b\"");  // a string over two lines
+  is_refused("\"rtx-compile 0.1.0\"", "\"\\q\"");
+  is_refused("\"rtx-compile 0.1.0\"", "\"\\ud800\"");
+  is_refused("\"rtx-compile 0.1.0\"", "\"\\x4\"");
+  is_refused("\"rtx-compile 0.1.0\"", "");
+  is_refused("\"rtx-compile 0.1.0\"", ">\n  folded");
+  is_refused("rtx_package", "---\nrtx_package");
+  is_refused("rtx_package", "%YAML 1.2\n---\nrtx_package");
+  is_refused("rtx_package", "\xef\xbb\xbfrtx_package");
+  is_refused("archs: [sm_90a, sm_120]", "archs:\n- sm_90a\n- sm_120");
+  is_refused("archs: [sm_90a, sm_120]", "archs: [sm_90a, sm_120");
+  is_refused("archs: [sm_90a, sm_120]", "archs: [sm_90a,sm_120]");
+  is_refused("archs: [sm_90a, sm_120]", "archs: [[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]");
+  is_refused("archs: [sm_90a, sm_120]", "archs: [,]");
+  is_refused("producer:", "producer :");
+  is_refused("producer: ", "producer:  ");
+  is_refused("producer: ", "producer:\t");
+  is_refused("producer", "Producer");
+  is_refused("producer", "? producer");
+  is_refused("producer", "<<: {a: 1}\nproducer");
+  is_refused("determinism", "producer: \"twice\"\ndeterminism");
+  is_refused("min: 1, max: 8", "min: 1, min: 1, max: 8");
+  is_refused("\n", "\r\n");
+  CHECK(outcome(std::string("rtx_package: 1\n\0", 16)) == "E601");
+  CHECK(outcome("") == "E601");
+  CHECK(outcome("\n") == "E601");
+  CHECK(outcome("[]\n") == "E601");
+  CHECK(outcome(std::string(9 << 20, 'a')) == "E601");
+  CHECK(outcome("rtx_package: " + std::string(1 << 20, '[') + "\n") == "E601");
+  std::string deep = "rtx_package:\n";
+  for (int i = 1; i < 501; ++i) deep += std::string(2 * static_cast<size_t>(i), ' ') + "a:\n";
+  CHECK(outcome(deep) == "E601");
+  std::string wide = "a: [0";
+  for (int i = 0; i < 1'100'000; ++i) wide += ", 0";
+  CHECK(outcome(wide + "]\n") == "E601");
+}
+
+TEST_CASE("unknown, missing and mistyped entries are refused with their place") {
+  auto is_refused = [](std::string_view from, std::string_view to, std::string_view expected) {
+    CAPTURE(to);
+    const std::string text = message(edited(from, to));
+    CAPTURE(text);
+    CHECK(text.find(expected) != std::string::npos);
+  };
+  is_refused("determinism: batch", "colour: red\ndeterminism: batch",
+             "m:3:9: error: not a manifest: unknown key 'colour' [RTX-E601]");
+  is_refused("opt: 4}", "opt: 4, step: 1}", "unknown key 'step'");
+  is_refused(", opt: 4", "", "m:6:5: error: not a manifest: the key 'opt' is missing");
+  is_refused("min: 1", "min: one", "'min' is one, expected an integer from 0");
+  is_refused("min: 1", "min: \"1\"", "'min' is not a bare word or number");
+  is_refused("min: 1", "min: 01", "'min' is 01");
+  is_refused("min: 1", "min: -1", "'min' is -1");
+  is_refused("min: 1", "min: 9", "'max' is 8, expected an integer from 9");
+  is_refused("max: 8", "max: 9223372036854775808", "'max' is 9223372036854775808");
+  is_refused("opt: 4", "opt: 9", "'opt' is 9");
+  is_refused("name: \"batch\"", "name: \"9batch\"", "not a symbol");
+  is_refused("name: \"seq\"", "name: \"batch\"", "stands twice");
+  is_refused("determinism: batch_invariant", "determinism: maybe", "unknown value 'maybe'");
+  is_refused("sm_90a, sm_120]", "sm_90b, sm_120]", "'sm_90b'");
+  is_refused("sm_90a, sm_120]", "sm_120, sm_120]", "stands twice");
+  is_refused("sm_90a, sm_120]", "sm_120, sm_90a]", "does not have one entry for each");
+  is_refused("archs: [sm_90a, sm_120]", "archs: []", "'resources' does not have");
+  is_refused("archs: [sm_90a, sm_120]", "archs: sm_90a", "'archs' is not a list");
+  is_refused(std::string(64, 'a'), std::string(64, 'A'), "64 lower-case hex digits");
+  is_refused("bytes: 640", "bytes: 640.0", "'bytes' is 640.0");
+  is_refused("occupancy: 1}", "occupancy: 1.5}", "'occupancy' is not a number from 0 to 1");
+  is_refused("occupancy: 1}", "occupancy: nan}", "'occupancy' is not a number from 0 to 1");
+  is_refused("block: [256, 1, 1]", "block: [256, 8, 1]", "more than 1024 threads");
+  is_refused("block: [256, 1, 1]", "block: [256, 1]", "three sizes");
+  is_refused("block: [256, 1, 1]", "block: [0, 1, 1]", "an item of the list is 0");
+  is_refused("function: \"pointwise_01ab\"", "function: \"a-b\"", "not a C identifier");
+  is_refused("code_bytes: 640", "code_bytes: -1", "'code_bytes' is -1");
+  is_refused("transpose_rhs: true", "transpose_rhs: yes", "not true or false");
+  is_refused("dtype: bf16", "dtype: float", "unknown value 'float'");
+  is_refused("flops: \"batch*seq\"", "flops: \"batch*sequence\"", "column 7: unknown symbol [RTX-E603]");
+  is_refused("flops: \"batch*seq\"", "flops: -1", "'flops' is -1");
+  is_refused("name: \"contract_02cd\"", "name: \"pointwise_01ab\"", "stands twice");
+  is_refused("    matmul:", "    matmul_call:", "exactly one of");
+  is_refused("kind: arena, index: 1", "kind: arena, index: 2", "'index' is 2, expected an integer from 0 to 1");
+  is_refused("kind: weight, index: 0", "kind: weight, index: 4294967296", "'index' is 4294967296");
+  is_refused("kind: input, index: 0", "kind: scratch, index: 0", "unknown value 'scratch'");
+  is_refused("kernel: 1,", "kernel: 2,", "'kernel' is 2");
+  is_refused("operands: [2, 1]", "operands: [2, 4]", "an item of the list is 4");
+  is_refused("results: [3]", "results: [1]", "a step writes to buffer 1, an input or a weight");
+  is_refused("results: [3]", "results: [0]", "a step writes to buffer 0");
+}
+
+TEST_CASE("a manifest of 400 steps is small and quickly read") {
+  std::mt19937 random(6);
+  Manifest m = small_manifest();
+  while (m.programs[0].steps.size() < 400) m.programs[0].steps.push_back(m.programs[0].steps[0]);
+  for (int i = 0; i < 60; ++i) {
+    m.kernels.push_back(m.kernels[0]);
+    m.kernels.back().name += std::to_string(i);
+  }
+  const std::string text = to_yaml(m);
+  MESSAGE(text.size() << " bytes");
+  CHECK(text.size() < 200'000);
+  CHECK(*parse_manifest(text, "m") == m);
+}
+
+}  // namespace
+}  // namespace rtx::package
