@@ -1,0 +1,28 @@
+// The views of rtx-inspect.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "runtime/package/package.h"
+
+namespace rtx::cli {
+
+// What the text view shows beside its summary.
+struct Sections {
+  bool kernels = false, plan = false, memory = false, weights = false;
+};
+
+// `symbols` is the binding for which sizes are given, in manifest order.
+std::string inspect_text(const package::Package& package, std::span<const int64_t> symbols, const Sections& sections);
+
+// One object, indented by two; keys in a fixed order.
+std::string inspect_json(const package::Package& package, std::span<const int64_t> symbols);
+
+// "input x", "weight 'w'", "arena[3]", "output y"
+std::string buffer_text(const package::Manifest& manifest, const package::Program& program, uint32_t buffer);
+
+// How often a program runs each kernel, summed over the programs.
+std::vector<int64_t> count_launches(const package::Manifest& manifest);
+
+}  // namespace rtx::cli

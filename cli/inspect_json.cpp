@@ -1,0 +1,155 @@
+#include <nlohmann/json.hpp>
+
+#include "cli/inspect.h"
+#include "runtime/memory_report.h"
+
+namespace rtx::cli {
+
+namespace {
+
+using namespace package;
+using Json = nlohmann::ordered_json;
+
+Json value_json(const Formula& formula, std::span<const int64_t> symbols) {
+  const Result<int64_t> value = formula.evaluate(symbols);
+  return {{"formula", formula.text()}, {"value", value ? Json(*value) : Json(nullptr)}};
+}
+
+Json specs_json(const std::vector<TensorSpec>& specs) {
+  Json list = Json::array();
+  for (const TensorSpec& spec : specs) {
+    Json shape = Json::array();
+    for (const Formula& size : spec.shape) {
+      // A number where it is one.
+      if (size.is_constant())
+        shape.push_back(size.evaluate({}).value());
+      else
+        shape.push_back(size.text());
+    }
+    list.push_back({{"name", spec.name}, {"dtype", to_string(spec.dtype)}, {"shape", std::move(shape)}});
+  }
+  return list;
+}
+
+Json memory_json(const Program& program, std::span<const int64_t> symbols) {
+  const auto report = runtime::report_memory(program, symbols);
+  if (!report) return nullptr;
+  return {{"input_bytes", report->input_bytes},
+          {"output_bytes", report->output_bytes},
+          {"arena_bytes", report->arena_bytes},
+          {"arena_lower_bound", report->lower_bound}};
+}
+
+Json program_json(const Manifest& manifest, const Program& program, std::span<const int64_t> symbols) {
+  std::vector<int64_t> low, high;
+  for (const Symbol& symbol : manifest.symbols) {
+    low.push_back(symbol.min);
+    high.push_back(symbol.max);
+  }
+  Json slots = Json::array(), steps = Json::array();
+  for (const Formula& slot : program.slots) slots.push_back(value_json(slot, symbols));
+  for (const Step& step : program.steps) {
+    const auto buffers = [&](const std::vector<uint32_t>& list) {
+      Json texts = Json::array();
+      for (uint32_t buffer : list) texts.push_back(buffer_text(manifest, program, buffer));
+      return texts;
+    };
+    steps.push_back({{"kernel", manifest.kernels[step.kernel].name},
+                     {"operands", buffers(step.operands)},
+                     {"results", buffers(step.results)},
+                     {"origins", step.origins}});
+  }
+  return {{"name", program.name},
+          {"inputs", specs_json(program.inputs)},
+          {"outputs", specs_json(program.outputs)},
+          {"memory",
+           {{"min", memory_json(program, low)},
+            {"chosen", memory_json(program, symbols)},
+            {"max", memory_json(program, high)}}},
+          {"slots", std::move(slots)},
+          {"steps", std::move(steps)}};
+}
+
+Json launch_json(const Launch& launch, std::span<const int64_t> symbols) {
+  Json grid = Json::array(), resources = Json::array();
+  for (const Formula& size : launch.grid) grid.push_back(value_json(size, symbols));
+  for (const Resources& r : launch.resources)
+    resources.push_back({{"arch", r.arch},
+                         {"registers", r.registers},
+                         {"shared_bytes", r.shared_bytes},
+                         {"spill_bytes", r.spill_bytes},
+                         {"stack_bytes", r.stack_bytes},
+                         {"blocks_per_sm", r.blocks_per_sm},
+                         {"occupancy", r.occupancy}});
+  return {{"function", launch.function},
+          {"grid", std::move(grid)},
+          {"block", launch.block},
+          {"shared_bytes", value_json(launch.shared_bytes, symbols)},
+          {"code_bytes", launch.code_bytes},
+          {"resources", std::move(resources)}};
+}
+
+Json matmul_json(const MatmulCall& call, std::span<const int64_t> symbols) {
+  return {{"dtype", to_string(call.dtype)},
+          {"batch", value_json(call.batch, symbols)},
+          {"m", value_json(call.m, symbols)},
+          {"n", value_json(call.n, symbols)},
+          {"k", value_json(call.k, symbols)},
+          {"transpose_lhs", call.transpose_lhs},
+          {"transpose_rhs", call.transpose_rhs}};
+}
+
+Json kernels_json(const Manifest& manifest, std::span<const int64_t> symbols) {
+  const std::vector<int64_t> launches = count_launches(manifest);
+  Json list = Json::array();
+  for (size_t i = 0; i < manifest.kernels.size(); ++i) {
+    const Kernel& kernel = manifest.kernels[i];
+    list.push_back({{"name", kernel.name},
+                    {"kind", kernel.kind},
+                    {"cache_key", kernel.cache_key},
+                    {"determinism", to_string(kernel.determinism)},
+                    {"launches", launches[i]},
+                    {"flops", value_json(kernel.flops, symbols)},
+                    {"bytes", value_json(kernel.bytes, symbols)},
+                    {"launch", kernel.launch ? launch_json(*kernel.launch, symbols) : Json(nullptr)},
+                    {"matmul", kernel.matmul ? matmul_json(*kernel.matmul, symbols) : Json(nullptr)},
+                    {"body", kernel.body}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string inspect_json(const Package& package, std::span<const int64_t> symbols) {
+  const Manifest& m = package.manifest;
+  Json dims = Json::array(), chosen = Json::object(), weights = Json::array(), programs = Json::array();
+  for (size_t i = 0; i < m.symbols.size(); ++i) {
+    const Symbol& symbol = m.symbols[i];
+    dims.push_back({{"name", symbol.name}, {"min", symbol.min}, {"max", symbol.max}, {"opt", symbol.opt}});
+    chosen[symbol.name] = symbols[i];
+  }
+  for (const std::string& name : m.weights) {
+    const auto entry = package.weights_index.find(name);
+    if (entry == package.weights_index.end()) continue;
+    weights.push_back({{"name", name},
+                       {"dtype", to_string(entry->second.dtype)},
+                       {"shape", entry->second.shape},
+                       {"bytes", entry->second.bytes}});
+  }
+  for (const Program& program : m.programs) programs.push_back(program_json(m, program, symbols));
+  const Json root = {{"package", package.path},
+                     {"producer", m.producer},
+                     {"manifest_sha256", package.manifest_sha256},
+                     {"determinism", to_string(m.determinism)},
+                     {"archs", m.archs},
+                     {"code_bytes", package.fatbin.size()},
+                     {"dims", std::move(dims)},
+                     {"chosen_dims", std::move(chosen)},
+                     {"weights", std::move(weights)},
+                     {"programs", std::move(programs)},
+                     {"kernels", kernels_json(m, symbols)}};
+  // Names come from untrusted files: bytes that are not UTF-8 are replaced instead of throwing.
+  return root.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace rtx::cli

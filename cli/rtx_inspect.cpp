@@ -1,0 +1,40 @@
+// rtx-inspect: what is inside a package.
+#include <fmt/core.h>
+
+#include "cli/inspect.h"
+#include "cli/run_inputs.h"
+#include "cli/tool.h"
+
+int main(int argc, char** argv) {
+  using namespace rtx;
+  cli::Tool tool("rtx-inspect", "Shows what is inside a compiled package.");
+  std::string path;
+  bool json = false, verify = false, all = false;
+  cli::Sections sections;
+  std::vector<std::string> dims;
+  tool.app.add_option("package", path, "Package folder")->required();
+  tool.app.add_flag("--json", json, "Print everything as one JSON object");
+  tool.app.add_flag("--kernels", sections.kernels, "Add the kernels with what the compiler measured for each arch");
+  tool.app.add_flag("--plan", sections.plan, "Add the steps: kernel, buffers, ONNX nodes they come from");
+  tool.app.add_flag("--memory", sections.memory, "Add the slots of the arena and the tensors that share them");
+  tool.app.add_flag("--weights", sections.weights, "Add the weights");
+  tool.app.add_flag("--all", all, "Add all of these");
+  tool.app
+      .add_option("--dim", dims,
+                  "NAME=SIZE of a named dim for the memory figures (default: its opt, else its min). Repeatable")
+      ->allow_extra_args(false);
+  tool.app.add_flag("--verify", verify, "Check the hashes of all files, the weights included");
+  return tool.run(argc, argv, [&]() -> Result<void> {
+    RTX_ASSIGN(const package::Package package, package::open_package(path, {.verify_weights = verify}));
+    RTX_ASSIGN(const runtime::SymbolValues values, cli::parse_dims(dims));
+    RTX_ASSIGN(const std::vector<int64_t> symbols, runtime::choose_symbols(package.manifest, values));
+    if (json) {
+      fmt::print("{}\n", cli::inspect_json(package, symbols));
+      return Ok{};
+    }
+    if (all) sections = {true, true, true, true};
+    fmt::print("{}", cli::inspect_text(package, symbols, sections));
+    if (verify) fmt::print("verified: every file matches its hash\n");
+    return Ok{};
+  });
+}
