@@ -26,9 +26,9 @@ const Contents* Conversion::contents(size_t index) { return has(index) ? importe
 
 Result<std::vector<Dim>> Conversion::dims(size_t index) {
   if (rank(index) > 1)
-    return invalid("E306", concat("input ", index, " must have rank 1")).with_got(type(index).str());
+    return invalid("E327", concat("input ", index, " must have rank 1")).with_got(type(index).str());
   if (!is_integer(type(index).dtype))
-    return invalid("E306", concat("input ", index, " must hold integers")).with_got(type(index).str());
+    return invalid("E327", concat("input ", index, " must hold integers")).with_got(type(index).str());
   const Contents* known = contents(index);
   if (!known || !known->all_known()) return depends_on_data(index);
   std::vector<Dim> dims;
@@ -48,7 +48,7 @@ Result<std::vector<int64_t>> Conversion::integers(size_t index) {
 
 Result<int64_t> Conversion::integer_input(size_t index) {
   RTX_ASSIGN(std::vector<int64_t> all, integers(index));
-  if (all.size() != 1) return invalid("E306", concat("input ", index, " must have one element")).with_got(type(index).str());
+  if (all.size() != 1) return invalid("E327", concat("input ", index, " must have one element")).with_got(type(index).str());
   return all[0];
 }
 
@@ -164,7 +164,7 @@ Result<Value*> Conversion::reduce(Op op, Value* value, std::vector<int64_t> axes
 
 Result<int> Conversion::axis(int64_t axis, int rank) const {
   if (axis < -rank || axis >= rank)
-    return invalid("E307", concat("axis ", axis, " is out of range"))
+    return invalid("E321", concat("axis ", axis, " is out of range"))
         .with_expected(concat("-", rank, " <= axis < ", rank));
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
@@ -174,7 +174,7 @@ Result<std::vector<int64_t>> Conversion::axes(std::vector<int64_t> list, int ran
     RTX_ASSIGN(entry, axis(entry, rank));
   }
   std::sort(list.begin(), list.end());
-  if (std::adjacent_find(list.begin(), list.end()) != list.end()) return invalid("E307", "an axis is repeated");
+  if (std::adjacent_find(list.begin(), list.end()) != list.end()) return invalid("E321", "an axis is repeated");
   return list;
 }
 

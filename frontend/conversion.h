@@ -53,7 +53,7 @@ class Conversion {
   // A constant input of any type. E402 otherwise.
   Result<Tensor> constant_input(size_t index);
 
-  // ---- Attributes. A value of another kind than asked for is an error (E304), reported when the converter returns.
+  // ---- Attributes. A value of another kind than asked for is an error (E324), reported when the converter returns.
   bool has_attribute(std::string_view name) const { return node_.find(name) != nullptr; }
   int64_t integer(std::string_view name, int64_t fallback);
   double real(std::string_view name, double fallback);
@@ -98,7 +98,7 @@ class Conversion {
   Result<Value*> reduce(Op op, Value* value, std::vector<int64_t> axes, bool keepdims);
 
   // ---- Checks
-  // `axis` from the end if negative; E305 outside [-rank, rank).
+  // `axis` from the end if negative; E326 outside [-rank, rank).
   Result<int> axis(int64_t axis, int rank) const;
   Result<std::vector<int64_t>> axes(std::vector<int64_t> axes, int rank) const;
   // Makes the two dims equal by fixing a symbol, if that can be; reports it as a warning once.
@@ -131,7 +131,7 @@ const T* Conversion::attribute(std::string_view name) {
   const Attribute* found = node_.find(name);
   if (!found) return nullptr;
   if (const T* value = std::get_if<T>(&found->value)) return value;
-  if (!attribute_error_) attribute_error_ = invalid("E304", "attribute '" + escape_text(name) + "' has the wrong kind");
+  if (!attribute_error_) attribute_error_ = invalid("E324", "attribute '" + escape_text(name) + "' has the wrong kind");
   return nullptr;
 }
 

@@ -102,7 +102,7 @@ void Importer::define_inputs() {
     if (auto given = options_.constants.find(input.name); given != options_.constants.end()) {
       const Tensor& tensor = given->second;
       if (dtype && *dtype != tensor.dtype) {
-        invalid_.push_back(make_error(ErrorKind::usage, "E023", "the given constant has another type")
+        invalid_.push_back(make_error(ErrorKind::usage, "E021", "the given constant has another type")
                                .with_where(where)
                                .with_expected(std::string(to_string(*dtype)))
                                .with_got(tensor.type_str()));
@@ -239,13 +239,13 @@ void Importer::import_node(const Node& node) {
 Result<void> Importer::convert(const Node& node, const Converter& row, std::vector<Imported*> inputs) {
   int count = static_cast<int>(inputs.size());
   if (count < row.min_inputs || count > row.max_inputs)
-    return make_error(ErrorKind::invalid, "E205", concat("the operator has ", count, " inputs"))
+    return make_error(ErrorKind::invalid, "E221", concat("the operator has ", count, " inputs"))
         .with_expected(row.max_inputs == any_number      ? concat(row.min_inputs, " or more")
                        : row.min_inputs == row.max_inputs ? concat(row.min_inputs)
                                                           : concat(row.min_inputs, " to ", row.max_inputs));
   for (const Attribute& attribute : node.attributes)
     if (!has_blank_separated(row.attributes, attribute.name))
-      return make_error(ErrorKind::invalid, "E303",
+      return make_error(ErrorKind::invalid, "E325",
                         concat("attribute '", escape_text(attribute.name), "' is not known to version ", row.since,
                                " of the operator"))
           .with_expected(row.attributes.empty() ? "no attributes" : std::string(row.attributes));
@@ -307,7 +307,7 @@ void Importer::fail_outputs(const Node& node) {
 
 // Exporters guard squeeze and the like by an If on a shape. The branch that cannot run is not looked at.
 Result<void> Importer::inline_if(const Node& node, const std::vector<Imported*>& inputs) {
-  if (inputs.size() != 1) return make_error(ErrorKind::invalid, "E205", "If needs one input, the condition");
+  if (inputs.size() != 1) return make_error(ErrorKind::invalid, "E221", "If needs one input, the condition");
   const Contents* condition = contents(*inputs[0]);
   if (!condition || condition->elements.size() != 1 || !condition->all_constant())
     return make_error(ErrorKind::unsupported, "E405", "the condition is known only at run time")
@@ -316,7 +316,7 @@ Result<void> Importer::inline_if(const Node& node, const std::vector<Imported*>&
   const Attribute* branch = node.find(taken ? "then_branch" : "else_branch");
   auto* graph = branch ? std::get_if<std::shared_ptr<Graph>>(&branch->value) : nullptr;
   if (!graph || !*graph || (*graph)->outputs.size() != node.outputs.size())
-    return make_error(ErrorKind::invalid, "E206", "the branch is missing or has another number of outputs");
+    return make_error(ErrorKind::invalid, "E222", "the branch is missing or has another number of outputs");
 
   scopes_.emplace_back();
   define_initializers(**graph);
@@ -484,7 +484,7 @@ Result<Value*> Importer::materialise(Imported& imported, Builder& builder) {
       return builder.constant(std::move(tensor));
     }
     if (!imported.contents || !imported.contents->all_known())
-      return make_error(ErrorKind::internal, "E701", concat("value '", escape_text(imported.name), "' has no data"));
+      return make_error(ErrorKind::internal, "E398", concat("value '", escape_text(imported.name), "' has no data"));
     const Contents& contents = *imported.contents;
     if (contents.all_constant()) {
       Tensor tensor = tensor_of(contents);
@@ -665,7 +665,7 @@ void Importer::finish() {
 void Importer::check_declared(const ValueInfo& output, const Type& type) {
   auto dtype = dtype_of(output.elem_type);
   if (dtype && *dtype != type.dtype) {
-    invalid_.push_back(make_error(ErrorKind::invalid, "E305", "the declared element type is not what the model computes")
+    invalid_.push_back(make_error(ErrorKind::invalid, "E326", "the declared element type is not what the model computes")
                            .with_where(concat(model_.path, ": output '", escape_text(output.name), "'"))
                            .with_expected(std::string(to_string(*dtype)))
                            .with_got(std::string(to_string(type.dtype))));

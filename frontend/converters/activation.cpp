@@ -105,7 +105,7 @@ Result<void> applied(Conversion& c) {
 
 Result<Value*> gelu(Conversion& c, Value* x) {
   std::string form = c.string("approximate", "none");
-  if (form != "none" && form != "tanh") return c.invalid("E308", concat("approximate '", escape_text(form), "' of Gelu"));
+  if (form != "none" && form != "tanh") return c.invalid("E321", concat("approximate '", escape_text(form), "' of Gelu"));
   return c.emit(Op::gelu, {x}, {{"approximate", form}});
 }
 
@@ -151,7 +151,7 @@ Result<Value*> selu(Conversion& c, Value* x) {
 
 Result<Value*> celu(Conversion& c, Value* x) {
   double alpha = c.real("alpha", 1);
-  if (alpha == 0) return c.invalid("E308", "alpha = 0 of Celu");
+  if (alpha == 0) return c.invalid("E321", "alpha = 0 of Celu");
   return elu_of(c, x, alpha, alpha);
 }
 

@@ -18,7 +18,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 Result<Value*> heads_of(Conversion& c, size_t index, std::string_view attribute) {
   RTX_ASSIGN(Value * x, c.input(index));
   if (x->type.rank() == 4) return x;
-  if (!c.has_attribute(attribute)) return c.invalid("E304", concat("inputs of rank 3 need the attribute '", attribute, "'"));
+  if (!c.has_attribute(attribute)) return c.invalid("E324", concat("inputs of rank 3 need the attribute '", attribute, "'"));
   return split_heads(c, x, c.integer(attribute, 0));
 }
 
@@ -42,10 +42,10 @@ Result<void> attention(Conversion& c) {
   RTX_ASSIGN(Value * k, heads_of(c, 1, "kv_num_heads"));
   RTX_ASSIGN(Value * v, heads_of(c, 2, "kv_num_heads"));
   for (Value* value : {q, k, v})
-    if (value->type.rank() != 4) return c.invalid("E306", "the inputs must have rank 3 or 4").with_got(value->type.str());
+    if (value->type.rank() != 4) return c.invalid("E327", "the inputs must have rank 3 or 4").with_got(value->type.str());
   DType dtype = q->type.dtype;
   Dim past = 0;
-  if (c.has(4) != c.has(5)) return c.invalid("E308", "past_key and past_value come together");
+  if (c.has(4) != c.has(5)) return c.invalid("E321", "past_key and past_value come together");
   if (c.has(4)) {
     RTX_ASSIGN(Value * past_key, c.input(4));
     RTX_ASSIGN(Value * past_value, c.input(5));
@@ -68,7 +68,7 @@ Result<void> attention(Conversion& c) {
   RTX_ASSIGN(k, c.emit(Op::mul, {k, root}));
   RTX_ASSIGN(Value * scores, c.emit(Op::matmul, {q, k}, {{"transpose_rhs", true}}));
   int64_t mode = c.integer("qk_matmul_output_mode", 0);
-  if (mode < 0 || mode > 3) return c.invalid("E308", concat("qk_matmul_output_mode ", mode));
+  if (mode < 0 || mode > 3) return c.invalid("E321", concat("qk_matmul_output_mode ", mode));
   if (c.wants(3) && mode == 0) c.set(3, scores);
 
   double cap = c.real("softcap", 0);
@@ -89,7 +89,7 @@ Result<void> attention(Conversion& c) {
   }
   RTX_ASSIGN(Value * offset, c.dim_scalar(past));
   if (c.has(6)) {
-    if (c.has(4)) return c.invalid("E308", "nonpad_kv_seqlen does not go with past_key");
+    if (c.has(4)) return c.invalid("E321", "nonpad_kv_seqlen does not go with past_key");
     RTX_ASSIGN(Value * lengths, c.input(6));
     RTX_TRY(mask.allow_before(c, lengths, keys));
     RTX_ASSIGN(lengths, c.reshape(lengths, {lengths->type.element_count(), 1, 1, 1}));
@@ -105,7 +105,7 @@ Result<void> attention(Conversion& c) {
 
   if (c.has_attribute("softmax_precision")) {
     auto precision = dtype_of(c.integer("softmax_precision", 0));
-    if (!precision || !is_float(*precision)) return c.invalid("E308", "softmax_precision is not a float type");
+    if (!precision || !is_float(*precision)) return c.invalid("E321", "softmax_precision is not a float type");
     RTX_ASSIGN(scores, c.cast(scores, *precision));
   }
   RTX_ASSIGN(Value * weights, attention_softmax(c, scores, guard || left >= 0));
@@ -127,7 +127,7 @@ Result<Value*> rotary_cache(Conversion& c, size_t index, size_t positions) {
     RTX_ASSIGN(Value * ids, c.input(positions));
     RTX_ASSIGN(cache, c.emit(Op::gather, {cache, ids}, {{"axis", int64_t{0}}}));
   }
-  if (cache->type.rank() != 3) return c.invalid("E306", "cos and sin need rank 3 here").with_got(cache->type.str());
+  if (cache->type.rank() != 3) return c.invalid("E327", "cos and sin need rank 3 here").with_got(cache->type.str());
   const Shape& shape = cache->type.shape;
   return c.reshape(cache, {shape[0], 1, shape[1], shape[2]});
 }
@@ -135,7 +135,7 @@ Result<Value*> rotary_cache(Conversion& c, size_t index, size_t positions) {
 Result<void> rotary_embedding(Conversion& c) {
   bool from_3d = c.rank(0) == 3;
   RTX_ASSIGN(Value * x, heads_of(c, 0, "num_heads"));
-  if (x->type.rank() != 4) return c.invalid("E306", "the input must have rank 3 or 4").with_got(x->type.str());
+  if (x->type.rank() != 4) return c.invalid("E327", "the input must have rank 3 or 4").with_got(x->type.str());
   const Dim& size = x->type.shape[3];
   if (!size.is_constant()) return c.unsupported("a head size that is not constant");
   int64_t rotary = c.integer("rotary_embedding_dim", 0);

@@ -8,9 +8,9 @@ namespace rtx::onnx {
 
 Result<Value*> split_heads(Conversion& c, Value* x, int64_t heads) {
   Shape shape = x->type.shape;
-  if (shape.size() != 3) return c.invalid("E306", "the input must have rank 3").with_got(x->type.str());
+  if (shape.size() != 3) return c.invalid("E327", "the input must have rank 3").with_got(x->type.str());
   auto size = heads > 0 ? shape[2].divided_by(heads) : std::nullopt;
-  if (!size) return c.invalid("E308", concat(heads, " heads do not divide the hidden size ", shape[2].str()));
+  if (!size) return c.invalid("E321", concat(heads, " heads do not divide the hidden size ", shape[2].str()));
   RTX_ASSIGN(x, c.reshape(x, {shape[0], shape[1], heads, *size}));
   return c.transpose(x, {0, 2, 1, 3});
 }
@@ -23,10 +23,10 @@ Result<Value*> merge_heads(Conversion& c, Value* x) {
 
 Result<Value*> repeat_heads(Conversion& c, Value* x, int64_t heads) {
   Shape shape = x->type.shape;
-  if (shape.size() != 4) return c.invalid("E306", "the input must have rank 4").with_got(x->type.str());
+  if (shape.size() != 4) return c.invalid("E327", "the input must have rank 4").with_got(x->type.str());
   if (shape[1].is(heads)) return x;
   if (!shape[1].is_constant() || shape[1].constant() < 1 || heads % shape[1].constant() != 0)
-    return c.invalid("E308", concat(shape[1].str(), " key heads do not divide ", heads, " query heads"));
+    return c.invalid("E321", concat(shape[1].str(), " key heads do not divide ", heads, " query heads"));
   int64_t group = heads / shape[1].constant();
   RTX_ASSIGN(x, c.reshape(x, {shape[0], shape[1], 1, shape[2], shape[3]}));
   RTX_ASSIGN(x, c.broadcast(x, {shape[0], shape[1], group, shape[2], shape[3]}));
@@ -111,7 +111,7 @@ Result<Value*> attention_softmax(Conversion& c, Value* scores, bool guard) {
 Result<Value*> rotate(Conversion& c, Value* x, Value* cos, Value* sin, int64_t rotary, bool interleaved) {
   Shape shape = x->type.shape;
   const int axis = 3;
-  if (rotary % 2 != 0) return c.invalid("E308", concat("an odd rotary size, ", rotary));
+  if (rotary % 2 != 0) return c.invalid("E321", concat("an odd rotary size, ", rotary));
   int64_t half = rotary / 2;
   RTX_ASSIGN(Value * turned, c.slice(x, axis, 0, rotary));
   Value *first = nullptr, *second = nullptr;

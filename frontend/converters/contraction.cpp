@@ -12,7 +12,7 @@ namespace {
 Result<Value*> multiply(Conversion& c, Value* a, Value* b) {
   bool left_vector = a->type.rank() == 1, right_vector = b->type.rank() == 1;
   if (a->type.rank() == 0 || b->type.rank() == 0)
-    return c.invalid("E306", "MatMul needs rank 1 or more").with_got(concat(a->type.str(), " and ", b->type.str()));
+    return c.invalid("E327", "MatMul needs rank 1 or more").with_got(concat(a->type.str(), " and ", b->type.str()));
   if (left_vector) {
     RTX_ASSIGN(a, c.reshape(a, {1, a->type.shape[0]}));
   }
@@ -44,7 +44,7 @@ Result<Value*> scaled(Conversion& c, Value* x, double factor) {
 // alpha * op(A) * op(B) + beta * C. C broadcasts to the result but may not enlarge it (H45).
 Result<void> gemm(Conversion& c) {
   for (size_t i = 0; i < 2; ++i)
-    if (c.rank(i) != 2) return c.invalid("E306", concat("input ", i, " of Gemm must have rank 2")).with_got(c.type(i).str());
+    if (c.rank(i) != 2) return c.invalid("E327", concat("input ", i, " of Gemm must have rank 2")).with_got(c.type(i).str());
   double alpha = c.real("alpha", 1), beta = c.real("beta", 1);
   RTX_ASSIGN(Value * a, c.input(0));
   RTX_ASSIGN(Value * b, c.input(1));
@@ -59,7 +59,7 @@ Result<void> gemm(Conversion& c) {
     RTX_ASSIGN(y, c.emit(Op::add, {y, bias}));
     for (Dim& dim : before) dim = c.fresh(dim);
     if (y->type.shape != before)
-      return c.invalid("E314", "C enlarges the result of Gemm").with_expected(to_string(before)).with_got(to_string(y->type.shape));
+      return c.invalid("E334", "C enlarges the result of Gemm").with_expected(to_string(before)).with_got(to_string(y->type.shape));
   }
   c.set(0, y);
   return Ok{};
@@ -105,7 +105,7 @@ Result<std::vector<int64_t>> spatial_list(Conversion& c, std::string_view name, 
   auto list = c.integer_list(name);
   if (!list) return std::vector<int64_t>(count, fallback);
   if (list->size() != count)
-    return c.invalid("E304", concat("attribute '", name, "' has ", list->size(), " entries")).with_expected(concat(count));
+    return c.invalid("E324", concat("attribute '", name, "' has ", list->size(), " entries")).with_expected(concat(count));
   return *list;
 }
 
@@ -116,7 +116,7 @@ Result<std::vector<int64_t>> conv_pads(Conversion& c, const std::vector<int64_t>
   if (mode == "NOTSET") return spatial_list(c, "pads", 2 * spatial, 0);
   std::vector<int64_t> pads(2 * spatial, 0);
   if (mode == "VALID") return pads;
-  if (mode != "SAME_UPPER" && mode != "SAME_LOWER") return c.invalid("E308", concat("auto_pad '", escape_text(mode), "'"));
+  if (mode != "SAME_UPPER" && mode != "SAME_LOWER") return c.invalid("E321", concat("auto_pad '", escape_text(mode), "'"));
   for (size_t i = 0; i < spatial; ++i) {
     const Dim &size = c.type(0).shape[2 + i], &window = c.type(1).shape[2 + i];
     if (!window.is_constant() || (strides[i] != 1 && !size.is_constant()))
@@ -133,17 +133,17 @@ Result<std::vector<int64_t>> conv_pads(Conversion& c, const std::vector<int64_t>
 }
 
 Result<void> conv(Conversion& c) {
-  if (c.rank(0) < 3) return c.invalid("E306", "Conv needs rank 3 or more").with_got(c.type(0).str());
-  if (c.rank(1) != c.rank(0)) return c.invalid("E306", "the weight of Conv has another rank").with_got(c.type(1).str());
+  if (c.rank(0) < 3) return c.invalid("E327", "Conv needs rank 3 or more").with_got(c.type(0).str());
+  if (c.rank(1) != c.rank(0)) return c.invalid("E327", "the weight of Conv has another rank").with_got(c.type(1).str());
   size_t spatial = c.rank(0) - 2;
   RTX_ASSIGN(std::vector<int64_t> strides, spatial_list(c, "strides", spatial, 1));
   RTX_ASSIGN(std::vector<int64_t> dilations, spatial_list(c, "dilations", spatial, 1));
   for (size_t i = 0; i < spatial; ++i)
-    if (strides[i] < 1 || dilations[i] < 1) return c.invalid("E308", "strides and dilations are 1 or more");
+    if (strides[i] < 1 || dilations[i] < 1) return c.invalid("E321", "strides and dilations are 1 or more");
   if (auto window = c.integer_list("kernel_shape")) {
     for (size_t i = 0; i < spatial; ++i)
       if (window->size() != spatial || !c.type(1).shape[2 + i].is((*window)[i]))
-        return c.invalid("E304", "kernel_shape is not the shape of the weight").with_got(c.type(1).str());
+        return c.invalid("E324", "kernel_shape is not the shape of the weight").with_got(c.type(1).str());
   }
   RTX_ASSIGN(std::vector<int64_t> pads, conv_pads(c, strides, dilations));
   std::vector<Value*> operands;
@@ -182,7 +182,7 @@ Result<Equation> parse_equation(Conversion& c) {
     at = comma + 1;
   }
   if (equation.terms.size() != c.input_count())
-    return c.invalid("E308", concat("the equation has ", equation.terms.size(), " terms for ", c.input_count(), " inputs"));
+    return c.invalid("E321", concat("the equation has ", equation.terms.size(), " terms for ", c.input_count(), " inputs"));
   size_t hidden = 0;
   for (size_t i = 0; i < equation.terms.size(); ++i) {
     std::string& term = equation.terms[i];
@@ -190,7 +190,7 @@ Result<Equation> parse_equation(Conversion& c) {
     size_t letters = term.size() - (dots == std::string::npos ? 0 : 3);
     size_t rank = static_cast<size_t>(c.rank(i));
     if (rank < letters || (dots == std::string::npos && rank != letters))
-      return c.invalid("E308", concat("term '", escape_text(term), "' does not fit rank ", rank));
+      return c.invalid("E321", concat("term '", escape_text(term), "' does not fit rank ", rank));
     if (dots == std::string::npos) continue;
     size_t covered = rank - letters;
     if (covered > 8) return c.unsupported("an ellipsis over more than 8 axes");
@@ -216,13 +216,13 @@ Result<Equation> parse_equation(Conversion& c) {
   }
   for (const std::string& term : equation.terms)
     for (size_t i = 0; i < term.size(); ++i) {
-      if (!std::isalnum(static_cast<unsigned char>(term[i]))) return c.invalid("E308", "the equation is malformed");
+      if (!std::isalnum(static_cast<unsigned char>(term[i]))) return c.invalid("E321", "the equation is malformed");
       if (term.find(term[i], i + 1) != std::string::npos) return c.unsupported("a letter that repeats in one term");
     }
   std::string known = join(equation.terms, "");
   for (size_t i = 0; i < equation.result.size(); ++i)
     if (known.find(equation.result[i]) == std::string::npos || equation.result.find(equation.result[i], i + 1) != std::string::npos)
-      return c.invalid("E308", "the result of the equation is malformed");
+      return c.invalid("E321", "the result of the equation is malformed");
   return equation;
 }
 
@@ -270,7 +270,7 @@ Result<Value*> contract(Conversion& c, Value* a, std::string left, Value* b, std
   for (char ch : batch + inner) {
     Dim in_a = a->type.shape[left.find(ch)], in_b = b->type.shape[right.find(ch)];
     if (in_a != in_b && !in_a.is(1) && !in_b.is(1) && !c.unify(in_a, in_b))
-      return c.invalid("E308", concat("letter '", ch, "' has sizes ", in_a.str(), " and ", in_b.str()));
+      return c.invalid("E321", concat("letter '", ch, "' has sizes ", in_a.str(), " and ", in_b.str()));
     if (contains(inner, ch) && (in_a.is(1) != in_b.is(1))) return c.unsupported("a summed letter that broadcasts");
   }
   RTX_ASSIGN(a, arranged(c, a, left, batch + rows + inner));

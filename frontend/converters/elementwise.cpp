@@ -70,7 +70,7 @@ Result<void> mean(Conversion& c) {
 Result<void> mod(Conversion& c) {
   bool truncated = c.integer("fmod", 0) != 0;
   if (!truncated && is_float(c.type(0).dtype) && c.node().opset < 28)
-    return c.invalid("E308", "Mod of floats needs fmod = 1");
+    return c.invalid("E321", "Mod of floats needs fmod = 1");
   RTX_ASSIGN(Value * a, c.input(0));
   RTX_ASSIGN(Value * b, c.input(1));
   RTX_ASSIGN(Value * y, c.emit(Op::mod, {a, b}, {{"truncated", truncated}}));
@@ -167,7 +167,7 @@ Result<void> cast(Conversion& c) {
   auto dtype = dtype_of(number);
   if (dtype) return cast_to(c, *dtype);
   const OnnxType* type = find_onnx_type(number);
-  if (!type) return c.invalid("E308", concat("cast to element type ", number, ", which does not exist"));
+  if (!type) return c.invalid("E321", concat("cast to element type ", number, ", which does not exist"));
   return c.unsupported(concat("cast to ", type->name));
 }
 

@@ -14,7 +14,7 @@ Result<void> check_indices(Conversion& c, const Dim& length) {
     if (element.kind != Element::Kind::dim || !element.dim.is_constant()) continue;
     int64_t index = element.dim.constant();
     if (index < -n || index >= n)
-      return c.invalid("E313", concat("index ", index, " is out of range"))
+      return c.invalid("E333", concat("index ", index, " is out of range"))
           .with_expected(concat("-", n, " <= index < ", n));
   }
   return Ok{};
@@ -55,7 +55,7 @@ Result<void> one_hot(Conversion& c) {
   const Contents* known = c.contents(1);
   if (!known || known->elements.size() != 1 || !known->all_known()) return c.depends_on_data(1);
   auto depth = known->elements[0].as_dim();
-  if (!depth) return c.invalid("E306", "depth must be a whole number");
+  if (!depth) return c.invalid("E327", "depth must be a whole number");
   RTX_ASSIGN(Value * indices, c.input(0));
   RTX_ASSIGN(indices, c.cast(indices, DType::i64));
   RTX_ASSIGN(Value * size, c.dim_scalar(*depth));

@@ -29,7 +29,7 @@ Result<Dim> infer_hole(Conversion& c, const Shape& target, size_t hole) {
     if (others.is(0)) {
       // 0 / 0: the specification leaves it open; the axis that stands where the hole is gives the useful answer.
       if (hole < source.size()) return source[hole];
-      return c.invalid("E310", "-1 cannot be inferred, as another size is 0");
+      return c.invalid("E330", "-1 cannot be inferred, as another size is 0");
     }
     if (auto exact = volume.divided_by(others)) return *exact;
     bool unified = false;
@@ -38,7 +38,7 @@ Result<Dim> infer_hole(Conversion& c, const Shape& target, size_t hole) {
       if (source[i] != wanted && source[i].as_symbol() && wanted.as_symbol()) unified = c.unify(source[i], wanted);
     }
     if (!unified && volume.is_constant() && others.is_constant())
-      return c.invalid("E310", "the element count is not a multiple of the given sizes")
+      return c.invalid("E330", "the element count is not a multiple of the given sizes")
           .with_expected(concat("a multiple of ", others.str()))
           .with_got(volume.str());
     if (!unified)
@@ -70,20 +70,20 @@ Result<void> reshape_to(Conversion& c, const std::vector<Dim>& requested, bool a
   for (size_t i = 0; i < requested.size(); ++i) {
     const Dim& dim = requested[i];
     if (dim.is(-1)) {
-      if (hole) return c.invalid("E310", "the shape has more than one -1");
+      if (hole) return c.invalid("E330", "the shape has more than one -1");
       hole = i;
       target.push_back(1);
     } else if (dim.is(0) && !allow_zero) {
-      if (i >= source.size()) return c.invalid("E310", concat("size 0 at axis ", i, " has no axis to copy"));
+      if (i >= source.size()) return c.invalid("E330", concat("size 0 at axis ", i, " has no axis to copy"));
       target.push_back(source[i]);
     } else if (dim.is_constant() && dim.constant() < 0) {
-      return c.invalid("E310", concat("size ", dim.str(), " in the shape"));
+      return c.invalid("E330", concat("size ", dim.str(), " in the shape"));
     } else {
       has_zero = has_zero || dim.is(0);
       target.push_back(dim);
     }
   }
-  if (hole && allow_zero && has_zero) return c.invalid("E310", "the shape has both 0 and -1 with allowzero = 1");
+  if (hole && allow_zero && has_zero) return c.invalid("E330", "the shape has both 0 and -1 with allowzero = 1");
   if (hole) {
     RTX_ASSIGN(target[*hole], infer_hole(c, target, *hole));
   }
@@ -98,7 +98,7 @@ Result<void> reshape_to(Conversion& c, const std::vector<Dim>& requested, bool a
 
 Result<void> reshape_1(Conversion& c) {
   auto shape = c.integer_list("shape");
-  if (!shape) return c.invalid("E304", "attribute 'shape' is missing");
+  if (!shape) return c.invalid("E324", "attribute 'shape' is missing");
   return reshape_to(c, std::vector<Dim>(shape->begin(), shape->end()), false);
 }
 
@@ -111,7 +111,7 @@ Result<void> flatten(Conversion& c) {
   const Shape& shape = c.type(0).shape;
   int64_t axis = c.integer("axis", 1), rank = static_cast<int64_t>(shape.size());
   if (axis < 0) axis += rank;
-  if (axis < 0 || axis > rank) return c.invalid("E307", concat("axis ", axis, " is out of range"));
+  if (axis < 0 || axis > rank) return c.invalid("E321", concat("axis ", axis, " is out of range"));
   Shape target = {product(shape, 0, axis), product(shape, axis, rank)};
   RTX_ASSIGN(Value * x, c.input(0));
   RTX_ASSIGN(Value * y, c.reshape(x, std::move(target)));
@@ -146,7 +146,7 @@ Result<void> squeeze(Conversion& c) {
     if (std::find(axes.begin(), axes.end(), i) == axes.end()) {
       target.push_back(dim);
     } else if (!dim.is(1) && !c.unify(dim, 1)) {
-      return c.invalid("E311", concat("axis ", i, " of size ", dim.str(), " cannot be squeezed"));
+      return c.invalid("E331", concat("axis ", i, " of size ", dim.str(), " cannot be squeezed"));
     }
   }
   RTX_ASSIGN(Value * x, c.input(0));
@@ -157,7 +157,7 @@ Result<void> squeeze(Conversion& c) {
 
 Result<void> unsqueeze(Conversion& c) {
   RTX_ASSIGN(std::optional<std::vector<int64_t>> given, given_axes(c));
-  if (!given) return c.invalid("E304", "the axes are missing");
+  if (!given) return c.invalid("E324", "the axes are missing");
   int rank = c.rank(0) + static_cast<int>(given->size());
   RTX_ASSIGN(std::vector<int64_t> axes, c.axes(*given, rank));
   Shape target;
@@ -211,7 +211,7 @@ Result<void> tile(Conversion& c) {
   RTX_ASSIGN(std::vector<Dim> repeats, c.dims(1));
   Shape shape = c.type(0).shape;
   if (repeats.size() != shape.size())
-    return c.invalid("E312", "repeats needs one entry for each axis").with_got(concat(repeats.size(), " entries"));
+    return c.invalid("E332", "repeats needs one entry for each axis").with_got(concat(repeats.size(), " entries"));
   // [a, b] -> [1, a, 1, b] -> [r0, a, r1, b] -> [r0*a, r1*b]; axes that are not repeated stay single.
   Shape split, repeated, merged;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -234,7 +234,7 @@ Result<void> tile(Conversion& c) {
 // ---- Concat, Split
 
 Result<void> concat_inputs(Conversion& c) {
-  if (!c.has_attribute("axis")) return c.invalid("E304", "attribute 'axis' is missing");
+  if (!c.has_attribute("axis")) return c.invalid("E324", "attribute 'axis' is missing");
   RTX_ASSIGN(int axis, c.axis(c.integer("axis", 0), c.rank(0)));
   if (c.input_count() == 1) {
     c.alias(0, 0);
@@ -252,12 +252,12 @@ Result<void> concat_inputs(Conversion& c) {
 
 Result<void> split_into(Conversion& c, int axis, const std::vector<Dim>& sizes) {
   if (sizes.size() != c.output_count())
-    return c.invalid("E312", concat(sizes.size(), " sizes for ", c.output_count(), " outputs"));
+    return c.invalid("E332", concat(sizes.size(), " sizes for ", c.output_count(), " outputs"));
   Dim total = 0;
   for (const Dim& size : sizes) total = total + size;
   Dim length = c.type(0).shape[axis];
   if (total != length && !c.unify(total, length))
-    return c.invalid("E312", "the sizes do not add up to the axis").with_expected(length.str()).with_got(total.str());
+    return c.invalid("E332", "the sizes do not add up to the axis").with_expected(length.str()).with_got(total.str());
   RTX_ASSIGN(Value * x, c.input(0));
   Dim start = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -272,7 +272,7 @@ Result<void> split_into(Conversion& c, int axis, const std::vector<Dim>& sizes) 
 
 // `even`: before opset 18 all parts are equal; from then on the last may be smaller.
 Result<void> split_evenly(Conversion& c, int axis, int64_t parts, bool even) {
-  if (parts < 1) return c.invalid("E312", "no outputs");
+  if (parts < 1) return c.invalid("E332", "no outputs");
   const Dim& length = c.type(0).shape[axis];
   Dim size = ceildiv(length, parts);
   if (auto exact = length.divided_by(parts)) {
@@ -280,12 +280,12 @@ Result<void> split_evenly(Conversion& c, int axis, int64_t parts, bool even) {
   } else if (!length.is_constant()) {
     return c.unsupported(concat("an axis of size ", length.str(), " in ", parts, " parts"));
   } else if (even) {
-    return c.invalid("E312", concat("an axis of size ", length.str(), " has no ", parts, " equal parts"));
+    return c.invalid("E332", concat("an axis of size ", length.str(), " has no ", parts, " equal parts"));
   }
   std::vector<Dim> sizes(parts, size);
   sizes.back() = length - Dim(parts - 1) * size;
   if (sizes.back().is_constant() && sizes.back().constant() < 0)
-    return c.invalid("E312", concat("an axis of size ", length.str(), " has no ", parts, " parts"));
+    return c.invalid("E332", concat("an axis of size ", length.str(), " has no ", parts, " parts"));
   return split_into(c, axis, sizes);
 }
 
@@ -299,7 +299,7 @@ Result<void> split(Conversion& c) {
   }
   int64_t outputs = static_cast<int64_t>(c.output_count());
   int64_t parts = c.integer("num_outputs", outputs);
-  if (parts != outputs) return c.invalid("E312", concat("num_outputs is ", parts, ", but there are ", outputs));
+  if (parts != outputs) return c.invalid("E332", concat("num_outputs is ", parts, ", but there are ", outputs));
   return split_evenly(c, axis, parts, c.node().opset < 18);
 }
 
@@ -345,7 +345,7 @@ Result<Span> span_of(Conversion& c, const Dim& start, const Dim& end, const Dim&
 Result<void> slice_by(Conversion& c, const std::vector<Dim>& starts, const std::vector<Dim>& ends,
                       std::vector<int64_t> axes, std::vector<int64_t> steps) {
   if (starts.size() != ends.size() || axes.size() != starts.size() || steps.size() != starts.size())
-    return c.invalid("E312", "starts, ends, axes and steps have different lengths");
+    return c.invalid("E332", "starts, ends, axes and steps have different lengths");
   int rank = c.rank(0);
   Shape first(rank, 0), sizes = c.type(0).shape;
   std::vector<int64_t> all_steps(rank, 1);
@@ -379,7 +379,7 @@ std::vector<int64_t> leading_axes(size_t count) {
 
 Result<void> slice_1(Conversion& c) {
   auto starts = c.integer_list("starts"), ends = c.integer_list("ends");
-  if (!starts || !ends) return c.invalid("E304", "attribute 'starts' or 'ends' is missing");
+  if (!starts || !ends) return c.invalid("E324", "attribute 'starts' or 'ends' is missing");
   return slice_by(c, std::vector<Dim>(starts->begin(), starts->end()), std::vector<Dim>(ends->begin(), ends->end()),
                   c.integer_list("axes").value_or(leading_axes(starts->size())),
                   std::vector<int64_t>(starts->size(), 1));
@@ -411,8 +411,8 @@ Result<Value*> pad_axis_by_index(Conversion& c, Value* x, int axis, int64_t low,
   const Dim& length = x->type.shape[axis];
   if (!length.is_constant()) return c.unsupported(concat("mode '", mode, "' on an axis of size ", length.str()));
   int64_t size = length.constant(), total = size + low + high;
-  if (total < 0 || total > (int64_t{1} << 24)) return c.invalid("E312", "the padded size is out of range");
-  if (size == 0 && total > 0) return c.invalid("E312", concat("mode '", mode, "' on an empty axis"));
+  if (total < 0 || total > (int64_t{1} << 24)) return c.invalid("E332", "the padded size is out of range");
+  if (size == 0 && total > 0) return c.invalid("E332", concat("mode '", mode, "' on an empty axis"));
   Tensor index(DType::i64, {total});
   for (int64_t i = 0; i < total; ++i) {
     int64_t at = i - low;
@@ -436,7 +436,7 @@ Result<Value*> pad_axis_by_index(Conversion& c, Value* x, int axis, int64_t low,
 Result<void> pad_by(Conversion& c, const std::vector<Dim>& pads, const std::vector<int64_t>& axes, Value* value) {
   std::string mode = c.string("mode", "constant");
   if (pads.size() != 2 * axes.size())
-    return c.invalid("E312", "pads needs two entries for each axis").with_got(concat(pads.size(), " entries"));
+    return c.invalid("E332", "pads needs two entries for each axis").with_got(concat(pads.size(), " entries"));
   int rank = c.rank(0);
   Shape low(rank, 0), high(rank, 0);
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -452,7 +452,7 @@ Result<void> pad_by(Conversion& c, const std::vector<Dim>& pads, const std::vect
     return Ok{};
   }
   if (mode != "reflect" && mode != "edge" && mode != "wrap")
-    return c.invalid("E308", concat("mode '", escape_text(mode), "' of Pad"));
+    return c.invalid("E321", concat("mode '", escape_text(mode), "' of Pad"));
   for (int axis = 0; axis < rank; ++axis) {
     if (low[axis].is(0) && high[axis].is(0)) continue;
     if (!low[axis].is_constant() || !high[axis].is_constant())
@@ -468,7 +468,7 @@ Result<void> pad_by(Conversion& c, const std::vector<Dim>& pads, const std::vect
 
 Result<void> pad_2(Conversion& c) {
   auto pads = c.integer_list("pads");
-  if (!pads) return c.invalid("E304", "attribute 'pads' is missing");
+  if (!pads) return c.invalid("E324", "attribute 'pads' is missing");
   RTX_ASSIGN(Value * value, c.scalar(c.type(0).dtype, c.real("value", 0)));
   return pad_by(c, std::vector<Dim>(pads->begin(), pads->end()), leading_axes(c.rank(0)), value);
 }
@@ -488,11 +488,11 @@ Result<void> pad_11(Conversion& c) {
 Result<void> trilu(Conversion& c) {
   bool upper = c.integer("upper", 1) != 0;
   int rank = c.rank(0);
-  if (rank < 2) return c.invalid("E306", "the input needs rank 2 or more").with_got(c.type(0).str());
+  if (rank < 2) return c.invalid("E327", "the input needs rank 2 or more").with_got(c.type(0).str());
   Dim diagonal = 0;
   if (c.has(1)) {
     RTX_ASSIGN(std::vector<Dim> k, c.dims(1));
-    if (k.size() != 1) return c.invalid("E306", "k must have one element");
+    if (k.size() != 1) return c.invalid("E327", "k must have one element");
     diagonal = k[0];
   }
   RTX_ASSIGN(Value * x, c.input(0));

@@ -18,7 +18,7 @@ std::vector<int64_t> axes_from(int axis, int rank) {
 Result<DType> stash_dtype(Conversion& c) {
   int64_t number = c.integer("stash_type", 1);
   auto dtype = dtype_of(number);
-  if (!dtype || !is_float(*dtype)) return c.invalid("E308", concat("stash_type ", number));
+  if (!dtype || !is_float(*dtype)) return c.invalid("E321", concat("stash_type ", number));
   return *dtype;
 }
 
@@ -126,7 +126,7 @@ Result<void> skip_normalization(Conversion& c, bool rms) {
     RTX_ASSIGN(beta, optional_input(c, 3));
   }
   int axis = sum->type.rank() - 1;
-  if (axis < 0) return c.invalid("E306", "the input needs rank 1 or more");
+  if (axis < 0) return c.invalid("E327", "the input needs rank 1 or more");
   RTX_ASSIGN(Value * y, normalized(c, sum, gamma, beta, axis, epsilon, rms, DType::f32));
   c.set(0, y);
   if (c.wants(3)) c.set(3, sum);
@@ -141,7 +141,7 @@ Result<void> skip_simplified_layer_normalization(Conversion& c) { return skip_no
 // A [channels] vector as [channels, 1, 1, ...] for an input of the given rank.
 Result<Value*> per_channel(Conversion& c, size_t index, int rank, DType dtype) {
   RTX_ASSIGN(Value * value, c.input(index));
-  if (value->type.rank() != 1) return c.invalid("E306", concat("input ", index, " must have rank 1")).with_got(value->type.str());
+  if (value->type.rank() != 1) return c.invalid("E327", concat("input ", index, " must have rank 1")).with_got(value->type.str());
   RTX_ASSIGN(value, c.cast(value, dtype));
   Shape shape(rank - 1, 1);
   shape[0] = value->type.shape[0];
@@ -150,7 +150,7 @@ Result<Value*> per_channel(Conversion& c, size_t index, int rank, DType dtype) {
 
 Result<void> instance_normalization(Conversion& c) {
   int rank = c.rank(0);
-  if (rank < 3) return c.invalid("E306", "the input needs rank 3 or more").with_got(c.type(0).str());
+  if (rank < 3) return c.invalid("E327", "the input needs rank 3 or more").with_got(c.type(0).str());
   RTX_ASSIGN(Value * x, c.input(0));
   DType dtype = x->type.dtype, wide_dtype = dtype == DType::f64 ? DType::f64 : DType::f32;
   RTX_ASSIGN(Value * wide, c.cast(x, wide_dtype));
@@ -168,13 +168,13 @@ Result<void> instance_normalization(Conversion& c) {
 // Version 18 has scale and bias for each group, 21 for each channel (H50).
 Result<void> group_normalization(Conversion& c) {
   int rank = c.rank(0);
-  if (rank < 3) return c.invalid("E306", "the input needs rank 3 or more").with_got(c.type(0).str());
+  if (rank < 3) return c.invalid("E327", "the input needs rank 3 or more").with_got(c.type(0).str());
   int64_t groups = c.integer("num_groups", 0);
   RTX_ASSIGN(DType stash, stash_dtype(c));
   RTX_ASSIGN(Value * x, c.input(0));
   Shape shape = x->type.shape;
   auto in_group = groups > 0 ? shape[1].divided_by(groups) : std::nullopt;
-  if (!in_group) return c.invalid("E308", concat("num_groups ", groups, " does not divide ", shape[1].str()));
+  if (!in_group) return c.invalid("E321", concat("num_groups ", groups, " does not divide ", shape[1].str()));
   bool by_channel = c.node().opset >= 21;
   DType dtype = x->type.dtype, wide_dtype = dtype == DType::f64 ? DType::f64 : stash;
   Shape grouped = {shape[0], groups, *in_group};
@@ -204,7 +204,7 @@ Result<void> batch_normalization(Conversion& c) {
   for (size_t i = 1; i < c.output_count(); ++i)
     if (c.wants(i)) return c.unsupported("outputs of training mode");
   int rank = c.rank(0);
-  if (rank < 2) return c.invalid("E306", "the input needs rank 2 or more").with_got(c.type(0).str());
+  if (rank < 2) return c.invalid("E327", "the input needs rank 2 or more").with_got(c.type(0).str());
   RTX_ASSIGN(Value * x, c.input(0));
   DType dtype = x->type.dtype, wide_dtype = dtype == DType::f64 ? DType::f64 : DType::f32;
   RTX_ASSIGN(Value * y, c.cast(x, wide_dtype));
@@ -229,7 +229,7 @@ Result<void> batch_normalization(Conversion& c) {
 Result<void> lp_normalization(Conversion& c) {
   RTX_ASSIGN(int axis, c.axis(c.integer("axis", -1), c.rank(0)));
   int64_t p = c.integer("p", 2);
-  if (p != 1 && p != 2) return c.invalid("E308", concat("p = ", p, " of LpNormalization"));
+  if (p != 1 && p != 2) return c.invalid("E321", concat("p = ", p, " of LpNormalization"));
   RTX_ASSIGN(Value * x, c.input(0));
   RTX_ASSIGN(Value * norm, p == 1 ? c.emit(Op::abs, {x}) : c.emit(Op::mul, {x, x}));
   RTX_ASSIGN(norm, c.reduce(Op::reduce_sum, norm, {axis}, true));

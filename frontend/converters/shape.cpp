@@ -41,11 +41,11 @@ Tensor tensor_of_list(DType dtype, std::vector<int64_t> shape, const std::vector
 }
 
 Result<void> constant(Conversion& c) {
-  if (c.node().attributes.size() != 1) return c.invalid("E304", "Constant needs one attribute");
+  if (c.node().attributes.size() != 1) return c.invalid("E324", "Constant needs one attribute");
   const Attribute& attribute = c.node().attributes[0];
   if (attribute.name == "value") {
     const auto* entry = c.attribute<WeightEntry>("value");
-    if (!entry) return c.invalid("E304", "attribute 'value' is not a tensor");
+    if (!entry) return c.invalid("E324", "attribute 'value' is not a tensor");
     c.set_stored(0, *entry);
   } else if (attribute.name == "value_int") {
     c.set(0, contents_of(tensor_of_list<int64_t>(DType::i64, {}, {c.integer("value_int", 0)})));
@@ -78,7 +78,7 @@ Result<void> constant_of_shape(Conversion& c) {
   Tensor value = Tensor::scalar(DType::f32, 0);
   if (const auto* entry = c.attribute<WeightEntry>("value")) {
     RTX_ASSIGN(value, load(*entry));
-    if (value.element_count() != 1) return c.invalid("E304", "attribute 'value' must have one element");
+    if (value.element_count() != 1) return c.invalid("E324", "attribute 'value' must have one element");
     value.shape.clear();
   }
   RTX_ASSIGN(Value * scalar, c.constant(std::move(value)));
@@ -92,12 +92,12 @@ Result<void> range_of_floats(Conversion& c) {
   double bounds[3];
   for (size_t i = 0; i < 3; ++i) {
     RTX_ASSIGN(Tensor tensor, c.constant_input(i));
-    if (tensor.element_count() != 1) return c.invalid("E306", "the inputs of Range must have one element");
+    if (tensor.element_count() != 1) return c.invalid("E327", "the inputs of Range must have one element");
     bounds[i] = tensor.f64(0);
   }
-  if (bounds[2] == 0) return c.invalid("E308", "the delta of Range is 0");
+  if (bounds[2] == 0) return c.invalid("E321", "the delta of Range is 0");
   double exact = std::ceil((bounds[1] - bounds[0]) / bounds[2]);
-  if (!(exact < 9e15)) return c.invalid("E308", "Range has too many elements");
+  if (!(exact < 9e15)) return c.invalid("E321", "Range has too many elements");
   int64_t count = exact > 0 ? static_cast<int64_t>(exact) : 0;
   DType dtype = c.type(0).dtype;
   RTX_ASSIGN(Value * index, c.iota(dtype, 1, 0, count));
@@ -115,7 +115,7 @@ Result<void> range(Conversion& c) {
   Dim bounds[3];
   for (size_t i = 0; i < 3; ++i) {
     if (c.type(i).dtype != dtype)
-      return c.invalid("E309", "the inputs of Range have different types")
+      return c.invalid("E335", "the inputs of Range have different types")
           .with_got(concat(to_string(dtype), " and ", to_string(c.type(i).dtype)));
     const Contents* known = c.contents(i);
     if (!known || known->elements.size() != 1 || !known->all_known()) return c.depends_on_data(i);
@@ -128,7 +128,7 @@ Result<void> range(Conversion& c) {
   if (!all_dims) return range_of_floats(c);
   const auto& [start, limit, delta] = bounds;
   if (!delta.is_constant()) return c.unsupported("a delta that is not a constant");
-  if (delta.is(0)) return c.invalid("E308", "the delta of Range is 0");
+  if (delta.is(0)) return c.invalid("E321", "the delta of Range is 0");
   int64_t step = delta.constant();
   Dim count = step > 0 ? ceildiv(limit - start, step) : ceildiv(start - limit, Dim(0) - delta);
   count = max_in_ranges(count, 0, c.ranges());

@@ -1,0 +1,2 @@
+rtx_add_test(unit_import unit/import_test.cpp unit/import_operators_test.cpp unit/import_symbolic_test.cpp
+             LINKS rtx_frontend)
