@@ -1,16 +1,10 @@
 #include "runtime/package/package.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
+#include <array>
 #include <map>
-#include <optional>
-#include <system_error>
 
+#include "base/folder.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "runtime/package/fatbin.h"
@@ -29,60 +23,15 @@ Diagnostic integrity_error(std::string_view id, std::string message) {
   return make_error(ErrorKind::integrity, id, std::move(message));
 }
 
-// The open folder of a package. Every file is opened relative to it, so that the folder cannot be exchanged meanwhile.
-class Folder {
- public:
-  static Result<Folder> open(const std::string& path) {
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor >= 0) return Folder(descriptor, path);
-    if (errno == ENOTDIR) return integrity_error("E612", "not a package: it is not a folder");
-    return make_error(ErrorKind::io, "E901",
-                      concat("cannot open the folder: ", std::generic_category().message(errno)));
-  }
-  Folder(Folder&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
-  ~Folder() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-
-  Result<std::shared_ptr<const File>> open_file(std::string_view name) const {
-    const int descriptor =
-        openat(descriptor_, std::string(name).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);
-    if (descriptor < 0) {
-      if (errno == ENOENT) return integrity_error("E612", concat("the file '", name, "' is missing"));
-      if (errno == ELOOP) return integrity_error("E616", concat("the file '", name, "' is a symbolic link"));
-      return make_error(ErrorKind::io, "E901",
-                        concat("cannot open '", name, "': ", std::generic_category().message(errno)));
-    }
-    auto file = File::adopt(descriptor, concat(path_, "/", name));
-    if (!file && file.error().first().id == "E314") {
-      return integrity_error("E616", concat("'", name, "' is not a regular file"));
-    }
-    return file;
-  }
-
-  // Sorted by name.
-  Result<std::vector<std::string>> names() const {
-    std::vector<std::string> names;
-    const int copy = fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
-    DIR* const stream = copy < 0 ? nullptr : fdopendir(copy);
-    if (stream == nullptr) {
-      if (copy >= 0) close(copy);
-      return make_error(ErrorKind::io, "E901", "cannot list the folder");
-    }
-    while (const dirent* const entry = readdir(stream)) {
-      const std::string name = entry->d_name;
-      if (name != "." && name != "..") names.push_back(name);
-    }
-    closedir(stream);
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
- private:
-  Folder(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
-  int descriptor_;
-  std::string path_;
-};
+// A file of the package; what the folder says about it becomes an error of the package.
+Result<std::shared_ptr<const File>> open_member(const Folder& folder, std::string_view name) {
+  auto file = folder.open_file(name);
+  if (file) return file;
+  const Diagnostic& reason = file.error().first();
+  if (reason.id == "E905") return integrity_error("E612", concat("the file '", name, "' is missing"));
+  if (reason.id == "E906") return integrity_error("E616", reason.message);
+  return file;
+}
 
 Result<void> check_listing(const Manifest& manifest, const Folder& folder) {
   auto is_listed = [&](std::string_view name) {
@@ -183,8 +132,12 @@ Result<void> check_weights(const Manifest& manifest, const SafetensorsIndex& ind
 }
 
 Result<Package> open_checked(const std::string& path, const OpenOptions& options) {
-  RTX_ASSIGN(const Folder folder, Folder::open(path));
-  auto manifest_file = folder.open_file(manifest_name);
+  auto opened = Folder::open(path);
+  if (!opened && opened.error().first().id == "E904")
+    return integrity_error("E612", "not a package: it is not a folder");
+  if (!opened) return Diagnostic(opened.error().first()).with_where("");  // the caller puts the path
+  const Folder folder = std::move(opened).value();
+  auto manifest_file = open_member(folder, manifest_name);
   if (!manifest_file && manifest_file.error().first().id == "E612") {
     return integrity_error("E612", concat("not a package: the folder has no '", manifest_name, "'"));
   }
@@ -202,7 +155,7 @@ Result<Package> open_checked(const std::string& path, const OpenOptions& options
   package.manifest_sha256 = sha256_hex(text);
   RTX_TRY(check_listing(package.manifest, folder));
   for (const FileEntry& entry : package.manifest.files) {
-    RTX_ASSIGN(const auto file, folder.open_file(entry.name));
+    RTX_ASSIGN(const auto file, open_member(folder, entry.name));
     RTX_TRY(check_size(*file, entry));
     if (entry.name == fatbin_name) {
       // Hashed in memory and used from there: what is checked is what reaches the driver.

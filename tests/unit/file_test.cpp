@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/folder.h"
 #include "base/sha256.h"
 #include "tests/temp_folder.h"
 
@@ -118,6 +119,25 @@ TEST_CASE("a folder replaces an older one only where allowed, and leaves nothing
   allowed = true;
   folder.file("plain", "");
   CHECK(FolderWriter::create(folder / "plain", may_replace).error().first().id == "E903");
+}
+
+TEST_CASE("a folder opens only its own regular files") {
+  const TempFolder path;
+  path.file("a", "1");
+  path.file("b", "22");
+  fs::create_symlink("a", path / "link");
+  fs::create_directory(path / "folder");
+  auto folder = Folder::open(path.path());
+  REQUIRE(folder.ok());
+  CHECK(*folder->names() == std::vector<std::string>{"a", "b", "folder", "link"});
+  CHECK(*folder->names() == *folder->names());
+  CHECK((*folder->open_file("b"))->size() == 2);
+  CHECK(folder->open_file("c").error().first().id == "E905");
+  CHECK(folder->open_file("../a").error().first().id == "E905");
+  CHECK(folder->open_file("link").error().first().id == "E906");
+  CHECK(folder->open_file("folder").error().first().id == "E906");
+  CHECK(Folder::open(path / "a").error().first().id == "E904");
+  CHECK(Folder::open(path / "missing").error().first().id == "E901");
 }
 
 TEST_CASE("SHA-256 gives the digests of FIPS 180-4") {
