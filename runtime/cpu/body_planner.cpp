@@ -48,6 +48,17 @@ bool is_contiguous(const std::vector<int64_t>& shape, const std::vector<int64_t>
   return true;
 }
 
+Result<void> BodyPlan::run(std::span<std::byte* const> operands_and_results, ThreadPool& pool, Workspace& workspace) const {
+  RTX_TRY(workspace.body.reserve(workspace_bytes));
+  std::vector<std::byte*> buffers(operands_and_results.begin(), operands_and_results.end());
+  for (const OwnBuffer& buffer : own) {
+    buffers.push_back(buffer.constant.data() ? buffer.constant.data() : workspace.body.data() + buffer.workspace_offset);
+  }
+  const StepContext context = {pool, workspace, buffers};
+  for (const std::unique_ptr<Step>& step : steps) RTX_TRY(step->run(context));
+  return Ok{};
+}
+
 Result<BodyPlan> BodyPlanner::plan(const Block& body, const SymbolValues& symbols, Isa isa) {
   BodyPlanner planner(body, symbols, isa);
   RTX_TRY(planner.run());
@@ -80,15 +91,16 @@ Result<void> BodyPlanner::add_value(const Value* value) {
   return Ok{};
 }
 
-Result<int> BodyPlanner::own_buffer(int64_t bytes) {
-  RTX_ASSIGN(AlignedBuffer buffer, AlignedBuffer::allocate(bytes));
-  plan_.own.push_back(std::move(buffer));
-  return plan_.operands + plan_.results + static_cast<int>(plan_.own.size()) - 1;
-}
-
 Result<Place> BodyPlanner::scratch(int64_t bytes) {
-  RTX_ASSIGN(int buffer, own_buffer(bytes));
-  return Place{buffer, 0};
+  constexpr int64_t alignment = static_cast<int64_t>(buffer_alignment);
+  BodyPlan::OwnBuffer buffer;
+  buffer.workspace_offset = plan_.workspace_bytes;
+  if (__builtin_add_overflow(plan_.workspace_bytes, bytes + alignment - 1 - (bytes + alignment - 1) % alignment,
+                             &plan_.workspace_bytes)) {
+    return make_error(ErrorKind::limit, "E504", "the intermediate values of a kernel are too large");
+  }
+  plan_.own.push_back(std::move(buffer));
+  return Place{plan_.operands + plan_.results + static_cast<int>(plan_.own.size()) - 1, 0};
 }
 
 Result<Place> BodyPlanner::define(const Value* value) {
@@ -97,7 +109,8 @@ Result<Place> BodyPlanner::define(const Value* value) {
   if (auto result = result_of_.find(value); result != result_of_.end()) {
     entry.view.buffer = result->second;
   } else {
-    RTX_ASSIGN(entry.view.buffer, own_buffer(*packed_bytes(entry.type.dtype, entry.type.elements())));
+    RTX_ASSIGN(Place place, scratch(*packed_bytes(entry.type.dtype, entry.type.elements())));
+    entry.view.buffer = place.buffer;
   }
   return Place{entry.view.buffer, 0};
 }
@@ -109,11 +122,45 @@ Result<Place> BodyPlanner::contiguous(const Value* value) {
   // Views of 4-bit elements are never made, so the division below is exact.
   const int64_t offset_bytes = entry.view.offset * bit_width(entry.type.dtype) / 8;
   if (is_contiguous(entry.type.shape, entry.view.strides)) return Place{entry.view.buffer, offset_bytes};
-  RTX_ASSIGN(Place to, scratch(*packed_bytes(entry.type.dtype, entry.type.elements())));
-  add<CopyStep>(entry.type, entry.view, to, row_major_strides(entry.type.shape));
+  RTX_ASSIGN(Place to, copied(entry.type, entry.view));
   // Later users find the copy.
   entry.view = {to.buffer, 0, row_major_strides(entry.type.shape)};
   return to;
+}
+
+Result<Place> BodyPlanner::copied(const ConcreteType& type, const View& view) {
+  RTX_ASSIGN(Place to, scratch(*packed_bytes(type.dtype, type.elements())));
+  add<CopyStep>(type, view, to, row_major_strides(type.shape));
+  return to;
+}
+
+Result<Place> BodyPlanner::contiguous_lanes(const Value* value) {
+  const ConcreteType& type = values_.at(value).type;
+  RTX_ASSIGN(Place from, contiguous(value));
+  if (is_lane_form(type.dtype)) return from;
+  RTX_ASSIGN(Place to, scratch(type.elements() * lane_bytes(lane_of(type.dtype))));
+  auto step = std::make_unique<ElementwiseStep>(std::vector<int64_t>{type.elements()}, isa_);
+  const int reg = step->add_load(type.dtype, {from.buffer, values_.at(value).view.offset, {1}});
+  step->add_store(reg, lane_dtype(lane_of(type.dtype)), to);
+  plan_.steps.push_back(std::move(step));
+  return to;
+}
+
+Result<Place> BodyPlanner::define_lanes(const Value* value) {
+  const ConcreteType& type = values_.at(value).type;
+  if (is_lane_form(type.dtype)) return define(value);
+  return scratch(type.elements() * lane_bytes(lane_of(type.dtype)));
+}
+
+Result<void> BodyPlanner::store_lanes(const Value* value, Place lanes) {
+  const ConcreteType& type = values_.at(value).type;
+  if (is_lane_form(type.dtype)) return Ok{};
+  RTX_ASSIGN(Place to, define(value));
+  auto step = std::make_unique<ElementwiseStep>(std::vector<int64_t>{type.elements()}, isa_);
+  const int reg = step->add_load(lane_dtype(lane_of(type.dtype)), {lanes.buffer, 0, {1}});
+  step->add_store(reg, type.dtype, to);
+  plan_.steps.push_back(std::move(step));
+  return Ok{};
 }
 
 Result<void> BodyPlanner::run() {
@@ -169,21 +216,23 @@ Result<void> BodyPlanner::plan_reference(const Operation& operation) {
   }
   auto step = std::make_unique<ReferenceStep>(operation, symbols_, std::move(operands), std::move(operand_types),
                                               std::move(results), std::move(result_types));
-  if (operation.operand_count() > 0) {
-    plan_.steps.push_back(std::move(step));
-    return Ok{};
-  }
-  // What has no operands is a constant of the binding: computed now, unless it goes straight into a result.
-  for (size_t i = 0; i < operation.result_count(); ++i) {
-    if (result_of_.contains(operation.result(i))) {
-      plan_.steps.push_back(std::move(step));
-      return Ok{};
-    }
-  }
-  std::vector<std::byte*> buffers(static_cast<size_t>(plan_.operands + plan_.results), nullptr);
-  for (const AlignedBuffer& buffer : plan_.own) buffers.push_back(buffer.data());
-  ThreadPool inline_pool(1);
-  return step->run({inline_pool, buffers});
+  const bool constant = operation.operand_count() == 0 && operation.result_count() == 1 &&
+                        !result_of_.contains(operation.result());
+  if (constant) return compute_constant(*step, operation.result());
+  add_step(std::move(step));
+  return Ok{};
+}
+
+// What has no operands is the same in every run: computed now, into memory of the plan.
+Result<void> BodyPlanner::compute_constant(Step& step, const Value* value) {
+  const Entry& entry = values_.at(value);
+  BodyPlan::OwnBuffer& buffer = plan_.own[static_cast<size_t>(entry.view.buffer - plan_.operands - plan_.results)];
+  RTX_ASSIGN(buffer.constant, AlignedBuffer::allocate(*packed_bytes(entry.type.dtype, entry.type.elements())));
+  std::vector<std::byte*> buffers(static_cast<size_t>(entry.view.buffer) + 1, nullptr);
+  buffers.back() = buffer.constant.data();
+  ThreadPool pool(1);
+  Workspace workspace;
+  return step.run({pool, workspace, buffers});
 }
 
 namespace {

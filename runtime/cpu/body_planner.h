@@ -19,10 +19,18 @@ namespace rtx::runtime::cpu {
 
 // What is left when planning is done.
 struct BodyPlan {
+  // Buffers from number operands + results on: constants, which have memory here, or pieces of Workspace::body.
+  struct OwnBuffer {
+    AlignedBuffer constant;
+    int64_t workspace_offset = -1;
+  };
+
   std::vector<std::unique_ptr<Step>> steps;
   int operands = 0, results = 0;
-  // Buffers from number operands + results on.
-  std::vector<AlignedBuffer> own;
+  std::vector<OwnBuffer> own;
+  int64_t workspace_bytes = 0;
+
+  Result<void> run(std::span<std::byte* const> operands_and_results, ThreadPool& pool, Workspace& workspace) const;
 };
 
 class BodyPlanner {
@@ -36,15 +44,23 @@ class BodyPlanner {
   const View& view(const Value* value) const { return values_.at(value).view; }
   // The value in row-major order without gaps; adds a copy if it is not.
   Result<Place> contiguous(const Value* value);
+  // The same with the elements in the form of their lane (runtime/cpu/lanes.h), for steps that know no narrow dtypes.
+  Result<Place> contiguous_lanes(const Value* value);
+  // Where to write `elements` lanes that `store_lanes` then rounds to the value's dtype: the value itself, if it can be.
+  Result<Place> define_lanes(const Value* value);
+  Result<void> store_lanes(const Value* value, Place lanes);
+  // A copy of a view, contiguous.
+  Result<Place> copied(const ConcreteType& type, const View& view);
   // Where a step must write the value: in row-major order without gaps.
   Result<Place> define(const Value* value);
   // The value is a view of another one.
   void alias(const Value* value, View view);
-  // Scratch memory of the plan, with contents that do not outlive the step that uses it.
+  // Memory for the time of one run of the body.
   Result<Place> scratch(int64_t bytes);
+  void add_step(std::unique_ptr<Step> step) { plan_.steps.push_back(std::move(step)); }
   template <typename StepType, typename... Arguments>
   void add(Arguments&&... arguments) {
-    plan_.steps.push_back(std::make_unique<StepType>(std::forward<Arguments>(arguments)...));
+    add_step(std::make_unique<StepType>(std::forward<Arguments>(arguments)...));
   }
   Result<std::vector<int64_t>> evaluate(const std::vector<Dim>& dims) const;
 
@@ -62,7 +78,7 @@ class BodyPlanner {
   Result<void> plan_reference(const Operation& operation);
   Result<void> finish_group();
   Result<void> plan_yield(const Operation& yield);
-  Result<int> own_buffer(int64_t bytes);
+  Result<void> compute_constant(Step& step, const Value* value);
 
   const Block& body_;
   const SymbolValues& symbols_;

@@ -114,20 +114,21 @@ Result<void> ElementwiseStep::run(const StepContext& context) {
   if (size_ == 0) return Ok{};
   const int64_t slot_bytes = static_cast<int64_t>(registers_.size()) * register_bytes;
   const int64_t tasks = (size_ + task_elems - 1) / task_elems;
-  RTX_TRY(memory_.reserve(slot_bytes * context.pool.thread_count()));
+  RTX_TRY(context.workspace.slots.reserve(slot_bytes * context.pool.thread_count()));
+  std::byte* const memory = context.workspace.slots.data();
   const int64_t slots = std::min<int64_t>(tasks, context.pool.thread_count());
   for (const Load& load : loads_) {
     if (!load.constant) continue;
     for (int64_t slot = 0; slot < slots; ++slot) {
       load.load(context.buffers[load.buffer], load.offset, 0, std::min(size_, block_elems),
-                memory_.data() + slot * slot_bytes + load.reg * register_bytes);
+                memory + slot * slot_bytes + load.reg * register_bytes);
     }
   }
   context.pool.run_slotted(tasks, [&](int64_t task, int64_t slot) {
     std::vector<std::byte*> at(registers_.size());
     const int64_t end = std::min(size_, (task + 1) * task_elems);
     for (int64_t begin = task * task_elems; begin < end; begin += block_elems) {
-      run_block(context, begin, std::min(block_elems, end - begin), memory_.data() + slot * slot_bytes, at);
+      run_block(context, begin, std::min(block_elems, end - begin), memory + slot * slot_bytes, at);
     }
   });
   return Ok{};

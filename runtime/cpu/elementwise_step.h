@@ -4,7 +4,6 @@
 
 #include <vector>
 
-#include "runtime/cpu/aligned_buffer.h"
 #include "runtime/cpu/elementwise_loops.h"
 #include "runtime/cpu/step.h"
 
@@ -56,7 +55,6 @@ class ElementwiseStep : public Step {
   std::vector<Load> loads_;
   std::vector<Operation> operations_;
   std::vector<Store> stores_;
-  AlignedBuffer memory_;
 };
 
 }  // namespace rtx::runtime::cpu

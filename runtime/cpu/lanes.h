@@ -40,6 +40,18 @@ inline int64_t lane_bytes(Lane lane) {
   return lane == Lane::f64 || lane == Lane::i64 ? 8 : lane == Lane::boolean ? 1 : 4;
 }
 
+// The dtype whose elements in memory are lanes.
+inline DType lane_dtype(Lane lane) {
+  switch (lane) {
+    case Lane::f64: return DType::f64;
+    case Lane::f32: return DType::f32;
+    case Lane::i64: return DType::i64;
+    case Lane::i32: return DType::i32;
+    case Lane::boolean: return DType::boolean;
+  }
+  return DType::f32;
+}
+
 // Whether an element in memory has the form of its lane, so that loops can work on memory directly.
 inline bool is_lane_form(DType dtype) {
   return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::i64 || dtype == DType::i32;

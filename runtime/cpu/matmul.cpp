@@ -51,13 +51,11 @@ Partition partition(const MatmulShape& shape, const MatmulLoops& loops, int thre
 
 }  // namespace
 
-Matmul::Matmul(MatmulShape shape, Isa isa) : shape_(std::move(shape)), isa_(isa) {}
-
-Result<void> Matmul::run(const void* lhs, const void* rhs, void* result, ThreadPool& pool) {
-  const MatmulShape& s = shape_;
+Result<void> matmul(const MatmulShape& s, Isa isa, const void* lhs, const void* rhs, void* result, ThreadPool& pool,
+                    Workspace& workspace) {
   const int64_t batch = static_cast<int64_t>(s.result_offsets.size());
   if (batch == 0 || s.m == 0 || s.n == 0) return Ok{};
-  const MatmulLoops& loops = loops_for(isa_, s.dtype);
+  const MatmulLoops& loops = loops_for(isa, s.dtype);
   const int64_t element = bit_width(s.dtype) / 8;
   const int64_t accumulator = s.dtype == DType::f64 ? 8 : 4;
 
@@ -66,29 +64,29 @@ Result<void> Matmul::run(const void* lhs, const void* rhs, void* result, ThreadP
   std::sort(lhs_starts.begin(), lhs_starts.end());
   lhs_starts.erase(std::unique(lhs_starts.begin(), lhs_starts.end()), lhs_starts.end());
   const int64_t packed_bytes = s.m * s.k * accumulator;
-  RTX_TRY(packed_lhs_.reserve(packed_bytes * static_cast<int64_t>(lhs_starts.size())));
+  RTX_TRY(workspace.shared.reserve(packed_bytes * static_cast<int64_t>(lhs_starts.size())));
   const int64_t panels = ceil_div(s.m, 8 * loops.tile_rows);
   const auto pack = [&](int64_t task) {
     const int64_t which = task / panels, begin = task % panels * 8 * loops.tile_rows;
     loops.pack_lhs(static_cast<const std::byte*>(lhs) + lhs_starts[which] * element, s.transpose_lhs ? 1 : s.k,
                    s.transpose_lhs ? s.m : 1, begin, std::min(begin + 8 * loops.tile_rows, s.m), s.k,
-                   packed_lhs_.data() + which * packed_bytes);
+                   workspace.shared.data() + which * packed_bytes);
   };
   pool.run(panels * static_cast<int64_t>(lhs_starts.size()), pack);
 
   const Partition parts = partition(s, loops, pool.thread_count());
   const int64_t tasks_per_matrix = parts.row_tasks * parts.column_tasks;
   const int64_t scratch = round_up(loops.scratch_bytes(parts.rows, parts.columns), buffer_alignment);
-  RTX_TRY(task_scratch_.reserve(scratch * pool.thread_count()));
+  RTX_TRY(workspace.slots.reserve(scratch * pool.thread_count()));
   pool.run_slotted(batch * tasks_per_matrix, [&](int64_t task, int64_t slot) {
     const int64_t b = task / tasks_per_matrix, part = task % tasks_per_matrix;
     const int64_t row = part % parts.row_tasks * parts.rows, column = part / parts.row_tasks * parts.columns;
     const int64_t which = std::lower_bound(lhs_starts.begin(), lhs_starts.end(), s.lhs_offsets[b]) - lhs_starts.begin();
     loops.run({row, std::min(row + parts.rows, s.m), column, std::min(column + parts.columns, s.n), s.k,
-               packed_lhs_.data() + which * packed_bytes, static_cast<const std::byte*>(rhs) + s.rhs_offsets[b] * element,
+               workspace.shared.data() + which * packed_bytes, static_cast<const std::byte*>(rhs) + s.rhs_offsets[b] * element,
                s.transpose_rhs ? 1 : s.n, s.transpose_rhs ? s.k : 1,
                static_cast<std::byte*>(result) + s.result_offsets[b] * element, s.n,
-               task_scratch_.data() + slot * scratch});
+               workspace.slots.data() + slot * scratch});
   });
   return Ok{};
 }

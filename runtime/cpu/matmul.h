@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "runtime/cpu/aligned_buffer.h"
 #include "runtime/cpu/isa.h"
 #include "runtime/cpu/thread_pool.h"
+#include "runtime/cpu/workspace.h"
 
 namespace rtx::runtime::cpu {
 
@@ -25,17 +25,8 @@ struct MatmulShape {
   std::vector<int64_t> lhs_offsets, rhs_offsets, result_offsets;
 };
 
-// One product, prepared: the choice of tiles is made once. Needs `isa` to be supported.
-class Matmul {
- public:
-  Matmul(MatmulShape shape, Isa isa);
-  // Allocates scratch memory on the first call (E801); not for concurrent use.
-  Result<void> run(const void* lhs, const void* rhs, void* result, ThreadPool& pool);
-
- private:
-  MatmulShape shape_;
-  Isa isa_;
-  AlignedBuffer packed_lhs_, task_scratch_;
-};
+// One product for all matrices of the batch. `isa` must be supported. The only error is E801, for the workspace.
+Result<void> matmul(const MatmulShape& shape, Isa isa, const void* lhs, const void* rhs, void* result, ThreadPool& pool,
+                    Workspace& workspace);
 
 }  // namespace rtx::runtime::cpu

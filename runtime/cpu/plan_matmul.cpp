@@ -1,23 +1,10 @@
 // Planner of matmul: the batch is written out as a list of matrices; a batch that shares its right side is one product.
 #include "ir/ops/loops.h"
 #include "runtime/cpu/body_planner.h"
-#include "runtime/cpu/matmul.h"
+#include "runtime/cpu/matmul_step.h"
 
 namespace rtx::runtime::cpu {
 namespace {
-
-class MatmulStep : public Step {
- public:
-  MatmulStep(MatmulShape shape, Isa isa, Place lhs, Place rhs, Place to)
-      : matmul_(std::move(shape), isa), lhs_(lhs), rhs_(rhs), to_(to) {}
-  Result<void> run(const StepContext& context) override {
-    return matmul_.run(context.at(lhs_), context.at(rhs_), context.at(to_), context.pool);
-  }
-
- private:
-  Matmul matmul_;
-  Place lhs_, rhs_, to_;
-};
 
 // The start of each matrix of an operand in the order of the result's batch.
 std::vector<int64_t> batch_offsets(const std::vector<int64_t>& operand, const std::vector<int64_t>& batch) {

@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "base/result.h"
 #include "runtime/cpu/thread_pool.h"
+#include "runtime/cpu/workspace.h"
 
 namespace rtx::runtime::cpu {
 
@@ -39,6 +40,7 @@ struct View {
 
 struct StepContext {
   ThreadPool& pool;
+  Workspace& workspace;
   std::span<std::byte* const> buffers;
 
   std::byte* at(Place place) const { return buffers[static_cast<size_t>(place.buffer)] + place.offset_bytes; }
@@ -47,7 +49,6 @@ struct StepContext {
 class Step {
  public:
   virtual ~Step() = default;
-  // Not for concurrent use: a step owns its scratch memory.
   virtual Result<void> run(const StepContext& context) = 0;
 };
 
