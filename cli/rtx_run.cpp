@@ -44,7 +44,7 @@ void add_options(CLI::App& app, Options& o) {
   app.add_flag("--random-inputs", o.inputs.random, "Make up the inputs that are not given")->group("Inputs");
   app.add_option("--seed", o.inputs.seed, "Seed of random inputs")->group("Inputs")->capture_default_str();
   app.add_option("--dim", o.inputs.dims,
-                 "NAME=SIZE of a named dim for random inputs (default: its opt, else its min), checked against given "
+                 "NAME=SIZE of a named dim for random inputs (default: its opt, else its least size above 0), checked against given "
                  "inputs. Repeatable")
       ->group("Inputs")
       ->allow_extra_args(false);
