@@ -1,0 +1,149 @@
+// rtx-compile: a module (.rtxir) or an ONNX model to a package.
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "base/file.h"
+#include "cli/import_options.h"
+#include "cli/tool.h"
+#include "codegen/build_package.h"
+#include "ir/module_file.h"
+
+namespace {
+
+using namespace rtx;
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string input, output;
+  std::vector<std::string> archs;
+  std::string dump_phases, dump_kernels, kernel_cache;
+  int jobs = 0;
+  bool no_kernel_cache = false, list_archs = false, time_passes = false;
+  cli::OnnxOptions onnx;
+};
+
+std::string default_kernel_cache() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return concat(cache, "/rtx/kernels");
+  if (const char* home = std::getenv("HOME"); home && *home) return concat(home, "/.cache/rtx/kernels");
+  return {};
+}
+
+// Ranges for the symbols of a module that was imported earlier.
+Result<void> apply_ranges(Module& module, const onnx::ImportOptions& options) {
+  for (const auto& [name, range] : options.ranges) {
+    auto found = module.symbols.find(name);
+    if (found == module.symbols.end()) {
+      return make_error(ErrorKind::usage, "E001", concat("--dim: the module has no dim '", escape_text(name), "'"))
+          .with_expected(join(module.symbols, ", ", [](const auto& entry) { return entry.first; }));
+    }
+    if (range.min == range.max) {
+      module.substitute(name, Dim(range.min));
+    } else {
+      found->second = range;
+    }
+  }
+  return Ok{};
+}
+
+Result<std::unique_ptr<Module>> load(const cli::Tool& tool, const Options& options) {
+  RTX_ASSIGN(const onnx::ImportOptions import_options, cli::import_options(options.onnx));
+  if (options.input.ends_with(".onnx")) {
+    RTX_ASSIGN(const onnx::Model model, onnx::read_model(options.input, options.onnx.read));
+    RTX_ASSIGN(onnx::ImportResult imported, onnx::import_model(model, import_options));
+    for (const Diagnostic& warning : imported.warnings) tool.print(warning);
+    return std::move(imported.module);
+  }
+  RTX_ASSIGN(std::unique_ptr<Module> module, load_module(options.input));
+  RTX_TRY(apply_ranges(*module, import_options));
+  return module;
+}
+
+// "sm_120,cpu" and repeated options; "cpu" stands for the bodies that every package holds.
+Result<std::vector<std::string>> chosen_archs(const Options& options) {
+  const std::vector<std::string> known = codegen::known_archs();
+  std::set<std::string> chosen;
+  for (const std::string& arch : options.archs) {
+    if (arch == "cpu") continue;
+    if (std::find(known.begin(), known.end(), arch) == known.end()) {
+      return make_error(ErrorKind::usage, "E002", concat("unknown architecture '", escape_text(arch), "'"))
+          .with_expected(concat("cpu, ", join(known, ", ")));
+    }
+    chosen.insert(arch);
+  }
+  return std::vector<std::string>(chosen.begin(), chosen.end());
+}
+
+Result<void> write_dump(const Options& options, std::string_view name, std::string_view text) {
+  const bool is_kernel = name.starts_with("kernels/");
+  const std::string& folder = is_kernel ? options.dump_kernels : options.dump_phases;
+  if (folder.empty()) return Ok{};
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return make_error(ErrorKind::io, "E901", concat("cannot make the folder '", folder, "': ", error.message()));
+  return write_file(concat(folder, "/", is_kernel ? name.substr(name.find('/') + 1) : name), text);
+}
+
+Result<void> run(const cli::Tool& tool, const Options& options) {
+  if (options.list_archs) {
+    for (const std::string& arch : codegen::known_archs()) fmt::print("{}\n", arch);
+    fmt::print("cpu\n");
+    return Ok{};
+  }
+  if (options.input.empty() || options.output.empty()) {
+    return make_error(ErrorKind::usage, "E001", "a model and --output are required").with_help("see rtx-compile --help");
+  }
+  codegen::BuildOptions build;
+  RTX_ASSIGN(build.archs, chosen_archs(options));
+  build.jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (!options.no_kernel_cache) build.kernel_cache = options.kernel_cache.empty() ? default_kernel_cache() : options.kernel_cache;
+  build.compiler_worker = "/proc/self/exe";
+  if (!options.dump_phases.empty() || !options.dump_kernels.empty()) {
+    build.dump = [&](std::string_view name, std::string_view text) { return write_dump(options, name, text); };
+  }
+  if (options.time_passes) {
+    build.on_phase = [](std::string_view phase, double ms) { fmt::print(stderr, "{:<34} {:>10.2f} ms\n", phase, ms); };
+  }
+  if (isatty(STDERR_FILENO)) {
+    build.on_kernel = [](size_t done, size_t all) {
+      fmt::print(stderr, "\rcompiling kernels: {}/{}{}", done, all, done == all ? "\n" : "");
+    };
+  }
+  RTX_ASSIGN(std::unique_ptr<Module> module, load(tool, options));
+  return codegen::build_package(*module, options.output, build);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::Tool tool("rtx-compile", "Compiles a module (.rtxir) or an ONNX model (.onnx) to a package.");
+  Options options;
+  tool.app.add_option("model", options.input, ".rtxir or .onnx file");
+  tool.app.add_option("-o,--output", options.output, "Folder of the package; an older package there is replaced")
+      ->type_name("DIR");
+  tool.app
+      .add_option("--arch", options.archs,
+                  "GPU architectures to make machine code for, separated by commas; 'cpu' (the default): none, the package "
+                  "then runs on the CPU device alone")
+      ->delimiter(',');
+  tool.app.add_flag("--list-archs", options.list_archs, "Print the architectures and exit");
+  tool.app.add_option("-j,--jobs", options.jobs, "Compiler processes at once (default: one a processor)")
+      ->check(CLI::NonNegativeNumber);
+  tool.app
+      .add_option("--kernel-cache", options.kernel_cache,
+                  "Folder that keeps compiled kernels (default: rtx/kernels in $XDG_CACHE_HOME or ~/.cache)")
+      ->type_name("DIR");
+  tool.app.add_flag("--no-kernel-cache", options.no_kernel_cache, "Compile every kernel anew");
+  tool.app.add_option("--dump-phases-to", options.dump_phases, "Write the IR after each phase and the plan into this folder")
+      ->type_name("DIR");
+  tool.app.add_option("--dump-kernels-to", options.dump_kernels, "Write the CUDA text of each kernel into this folder")
+      ->type_name("DIR");
+  tool.app.add_flag("--time-passes", options.time_passes, "Print the time of each phase on stderr");
+  cli::add_onnx_options(tool.app, options.onnx);
+  return tool.run(argc, argv, [&] { return run(tool, options); });
+}

@@ -1,0 +1,39 @@
+// A module (or an ONNX import of one) to a package on disk: canonical pipeline, fusions, plans, CUDA, machine code,
+// manifest. Equal modules and options give equal bytes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/plan_module.h"
+#include "ir/module.h"
+
+namespace rtx::codegen {
+
+struct BuildOptions {
+  std::vector<std::string> archs;  // "sm_90a" ...; empty: a package for the CPU device alone
+  int jobs = 1;                    // compiler processes
+  std::string kernel_cache;        // folder; empty: none
+  std::string compiler_worker;     // the program that compiles one kernel (rtx-compile itself)
+  // Called with the text of each phase ("canonical.rtxir", "fused.rtxir", "plan.txt", "kernels/NAME.cu"); may be empty.
+  std::function<Result<void>(std::string_view name, std::string_view text)> dump;
+  // Called when a phase ends; may be empty.
+  std::function<void(std::string_view phase, double elapsed_ms)> on_phase;
+  // Called while kernels compile; may be empty.
+  std::function<void(size_t done, size_t all)> on_kernel;
+};
+
+// The architectures that machine code can be made for, in order.
+std::vector<std::string> known_archs();
+
+// canonical -> planned; `module` is left in stage fused.
+Result<ModulePlan> plan(Module& module, const BuildOptions& options);
+
+// Takes a module of stage imported or canonical; it is left in stage fused. The folder `path` appears whole or not at
+// all, and replaces an older package there.
+Result<void> build_package(Module& module, const std::string& path, const BuildOptions& options);
+
+}  // namespace rtx::codegen

@@ -1,0 +1,74 @@
+// KernelPlan: everything about one kernel of a package, as plain data. Planners make it; the package writer and the
+// compiler driver read nothing else.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "ir/module.h"
+#include "runtime/package/manifest.h"
+
+namespace rtx::codegen {
+
+// What the generated code depends on, apart from the architecture.
+struct CacheKey {
+  std::string kind;    // pointwise, row, reduce, contract, conv, scan
+  std::string tile;    // how the work is cut: "v4.i32" (4 elements a thread, 32-bit indices), "warp.i64", "cublaslt" ...
+  DType dtype = DType::f32;  // of the first result
+  std::string body_sha256;   // of ir print_body
+
+  bool operator==(const CacheKey&) const = default;
+  // "pointwise/v4.i32/f32/<hash>"
+  std::string str() const;
+  // SHA-256 of str(), with the version of the generator.
+  std::string sha256() const;
+};
+
+// A launch of generated code. Kernel parameters, in order: operand addresses, result addresses, scalars as int64.
+struct LaunchPlan {
+  std::string function;  // the extern "C" name
+  std::string text;      // CUDA C++, complete; includes nothing
+  std::array<Dim, 3> grid = {Dim(1), Dim(1), Dim(1)};
+  std::array<int, 3> block = {1, 1, 1};
+  Dim shared_bytes;
+  std::vector<Dim> scalars;
+
+  bool operator==(const LaunchPlan&) const = default;
+};
+
+// A call of cuBLASLt; the fields are those of package::MatmulCall.
+struct MatmulPlan {
+  Dim batch, m, n, k;
+  bool transpose_lhs = false, transpose_rhs = false;
+  Dim lhs_batch_stride, rhs_batch_stride;
+  DType dtype = DType::f32;
+
+  bool operator==(const MatmulPlan&) const = default;
+};
+
+struct KernelPlan {
+  std::string name;  // kind and the start of the key's hash
+  CacheKey key;
+  std::string body;  // ir print_body; what the CPU device runs
+  package::Determinism determinism = package::Determinism::batch_invariant;
+  Dim flops, bytes;
+  // Exactly one.
+  std::optional<LaunchPlan> launch;
+  std::optional<MatmulPlan> matmul;
+
+  bool operator==(const KernelPlan&) const = default;
+  // Fills key.body_sha256, name and `body`.
+  static KernelPlan for_body(std::string_view kind, std::string tile, const Block& body);
+  // Every field but the CUDA text, one a line: `name: value`.
+  std::string str() const;
+};
+
+// What planners may know beside the body of a fusion.
+struct PlanContext {
+  const SymbolRanges& symbols;
+};
+
+}  // namespace rtx::codegen

@@ -1,0 +1,27 @@
+#include "codegen/plan_kernel.h"
+
+#include "base/text.h"
+
+namespace rtx::codegen {
+namespace {
+
+struct Planner {
+  std::string_view kind;
+  Result<KernelPlan> (*plan)(const Block&, const PlanContext&);
+};
+
+constexpr Planner planners[] = {
+    {"pointwise", plan_pointwise}, {"row", plan_row},   {"reduce", plan_reduce},
+    {"contract", plan_contract},   {"conv", plan_conv}, {"scan", plan_scan},
+};
+
+}  // namespace
+
+Result<KernelPlan> plan_kernel(std::string_view kind, const Block& body, const PlanContext& context) {
+  for (const Planner& planner : planners) {
+    if (planner.kind == kind) return planner.plan(body, context);
+  }
+  return make_error(ErrorKind::internal, "E991", concat("no planner for fusions of kind '", kind, "'"));
+}
+
+}  // namespace rtx::codegen

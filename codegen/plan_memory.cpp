@@ -1,0 +1,104 @@
+#include "codegen/plan_memory.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "codegen/assign_slots.h"
+#include "codegen/plan_common.h"
+
+namespace rtx::codegen {
+namespace {
+
+using package::BufferKind;
+
+// A reshape is another view of its operand's bytes.
+const Value* root_of(const Value* value) {
+  while (value->def() && value->def()->is(Op::reshape)) value = value->def()->operand(0);
+  return value;
+}
+
+class MemoryPlanner {
+ public:
+  MemoryPlanner(const Function& function, std::vector<std::string>& weights) : block_(function.block), weights_(weights) {}
+
+  Result<MemoryPlan> run(const SymbolRanges& symbols) {
+    for (size_t i = 0; i < block_.argument_count(); ++i) {
+      add_buffer(block_.argument(i), BufferKind::input, static_cast<uint32_t>(i));
+    }
+    const Operation* yield = block_.terminator();
+    for (size_t i = 0; i < yield->operand_count(); ++i) {
+      const Value* root = root_of(yield->operand(i));
+      // form_fusions has given each output a fusion of its own.
+      if (!root->def() || !root->def()->is(Op::fusion) || plan_.buffer_of.contains(root)) {
+        return make_error(ErrorKind::internal, "E992", concat("output ", i, " has no buffer of its own"));
+      }
+      add_buffer(root, BufferKind::output, static_cast<uint32_t>(i));
+    }
+    int step = 0;
+    for (const auto& operation : block_.operations()) {
+      if (operation->is(Op::weight)) add_weight(*operation);
+      if (operation->is(Op::fusion)) add_step(*operation, step++);
+    }
+    const SlotAssignment slots = assign_slots(ranges_, symbols);
+    for (size_t i = 0; i < arena_values_.size(); ++i) add_buffer(arena_values_[i], BufferKind::arena, slots.slot_of[i]);
+    plan_.slots = slots.slots;
+    plan_.arena_lower_bound = slots.lower_bound;
+    for (const auto& operation : block_.operations()) {
+      if (operation->is(Op::reshape)) plan_.buffer_of[operation->result()] = plan_.buffer_of.at(root_of(operation->result()));
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  void add_buffer(const Value* value, BufferKind kind, uint32_t index) {
+    plan_.buffer_of[value] = static_cast<uint32_t>(plan_.buffers.size());
+    plan_.buffers.push_back({kind, index, byte_count(value->type)});
+  }
+
+  void add_weight(const Operation& operation) {
+    const std::string& name = operation.attributes.string("name");
+    auto found = std::find(weights_.begin(), weights_.end(), name);
+    if (found == weights_.end()) found = weights_.insert(weights_.end(), name);
+    add_buffer(operation.result(), BufferKind::weight, static_cast<uint32_t>(found - weights_.begin()));
+  }
+
+  void add_step(const Operation& fusion, int step) {
+    for (const Value* operand : fusion.operands()) {
+      if (auto found = range_of_.find(root_of(operand)); found != range_of_.end()) ranges_[found->second].last = step;
+    }
+    for (size_t i = 0; i < fusion.result_count(); ++i) {
+      const Value* result = fusion.result(i);
+      if (plan_.buffer_of.contains(result)) continue;  // an output
+      range_of_[result] = ranges_.size();
+      ranges_.push_back({byte_count(result->type), step, step});
+      arena_values_.push_back(result);
+    }
+  }
+
+  const Block& block_;
+  std::vector<std::string>& weights_;
+  MemoryPlan plan_;
+  std::vector<LiveRange> ranges_;
+  std::vector<const Value*> arena_values_;  // of each range
+  std::map<const Value*, size_t> range_of_;
+};
+
+}  // namespace
+
+std::string MemoryPlan::str() const {
+  constexpr std::string_view kinds[] = {"input", "output", "weight", "arena"};
+  std::string text;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    text += concat("buffer ", i, ": ", kinds[static_cast<size_t>(buffers[i].kind)], " ", buffers[i].index, ", ",
+                   buffers[i].bytes.str(), " bytes\n");
+  }
+  for (size_t i = 0; i < slots.size(); ++i) text += concat("slot ", i, ": ", slots[i].str(), " bytes\n");
+  text += concat("lower bound: ", arena_lower_bound.str(), " bytes\n");
+  return text;
+}
+
+Result<MemoryPlan> plan_memory(const Function& function, const SymbolRanges& symbols, std::vector<std::string>& weights) {
+  return MemoryPlanner(function, weights).run(symbols);
+}
+
+}  // namespace rtx::codegen

@@ -1,0 +1,35 @@
+// fused -> planned: the kernels of a module, each once, and for every function the steps and the memory they run in.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/kernel_plan.h"
+#include "codegen/plan_memory.h"
+
+namespace rtx::codegen {
+
+struct StepPlan {
+  uint32_t kernel = 0;
+  std::vector<uint32_t> operands, results;  // buffers
+  std::vector<std::string> origins;
+};
+
+struct ProgramPlan {
+  std::string name;
+  MemoryPlan memory;
+  std::vector<StepPlan> steps;
+};
+
+struct ModulePlan {
+  std::vector<KernelPlan> kernels;  // in order of first use; equal bodies share one
+  std::vector<std::string> weights;
+  std::vector<ProgramPlan> programs;
+
+  std::string str() const;
+};
+
+// A fusion that its planner refuses is an error that names the origins of the fusion; all of them are reported.
+Result<ModulePlan> plan_module(const Module& module);
+
+}  // namespace rtx::codegen

@@ -1,0 +1,150 @@
+// One thread computes `width` neighbouring elements of the results. Where the body is plain elementwise arithmetic over
+// operands that are whole or broadcast along leading axes, width is chosen so that each thread moves 16 bytes at once;
+// everywhere else it is 1.
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "codegen/emit/c_types.h"
+#include "codegen/emit/scalar_ops.h"
+#include "codegen/plan_common.h"
+#include "codegen/plan_kernel.h"
+
+namespace rtx::codegen {
+namespace {
+
+constexpr int threads = 256;
+
+// How an operand is read while a thread walks along the last axis of the results.
+enum class Access : uint8_t { vector, scalar, neither };
+
+Access access_of(const Shape& operand, const Shape& result) {
+  if (Type{DType::f32, operand}.element_count().is(1)) return Access::scalar;
+  if (operand.empty() || result.empty() || operand.size() > result.size()) return Access::neither;
+  if (operand.back() == result.back()) return Access::vector;
+  return operand.back().is(1) ? Access::scalar : Access::neither;
+}
+
+// Elements a thread, or 1 where the body cannot be walked in vectors.
+int vector_width(const Block& body) {
+  const Shape& shape = body.terminator()->operand(0)->type.shape;
+  for (const Value* result : body.terminator()->operands()) {
+    if (result->type.shape != shape || !result->def()) return 1;
+  }
+  int widest = 1;
+  for (const auto& operation : body.operations()) {
+    if (operation->is(Op::yield) || operation->is(Op::constant)) continue;
+    if (!is_scalar_op(operation->op)) return 1;
+    const Shape& own = operation->result()->type.shape;
+    if (access_of(own, shape) == Access::neither) return 1;
+  }
+  bool all_whole = true;
+  for (size_t i = 0; i < body.argument_count(); ++i) {
+    const Type& type = body.argument(i)->type;
+    if (access_of(type.shape, shape) == Access::neither || memory_bytes(type.dtype) == 0) return 1;
+    all_whole = all_whole && (type.shape == shape || type.element_count().is(1));
+    widest = std::max(widest, memory_bytes(type.dtype));
+  }
+  for (const Value* result : body.terminator()->operands()) widest = std::max(widest, memory_bytes(result->type.dtype));
+  // With whole operands the vectors may cross rows; otherwise a row must hold a whole number of them.
+  const Dim length = all_whole ? Type{DType::f32, shape}.element_count() : shape.empty() ? Dim(1) : shape.back();
+  for (int width = 16 / widest; width > 1; width /= 2) {
+    if (length.divided_by(Dim(width))) return width;
+  }
+  return 1;
+}
+
+// The struct whose load and store move `width` elements at once.
+std::string vector_type(KernelWriter& writer, DType dtype, int width) {
+  std::string element(memory_type(dtype)), name = element;
+  std::replace(name.begin(), name.end(), ' ', '_');
+  name = concat("rtx_", name, "_x", width);
+  writer.declare(concat("struct __align__(", memory_bytes(dtype) * width, ") ", name, " { ", element, " e[", width, "]; };"));
+  return name;
+}
+
+void emit_scalar_body(KernelPlan& plan, KernelWriter& writer, const Block& body, const Dim& count) {
+  const std::string index = begin_thread_per_element(plan, writer, count);
+  ElementEmitter emitter(writer, body);
+  const auto& results = body.terminator()->operands();
+  for (size_t i = 0; i < results.size(); ++i) {
+    store_result(writer, i, results[i]->type.dtype, index, emitter.element(results[i], Position::at(index)));
+  }
+}
+
+void emit_vector_body(KernelPlan& plan, KernelWriter& writer, const Block& body, const Dim& count, int width) {
+  const Shape& shape = body.terminator()->operand(0)->type.shape;
+  const auto& results = body.terminator()->operands();
+  plan.launch.emplace();
+  plan.launch->grid[0] = ceildiv(*count.divided_by(Dim(width)), Dim(threads));
+  plan.launch->block = {threads, 1, 1};
+  const std::string_view type = writer.index_type();
+  const std::string index = writer.fresh("i");
+  writer.line(concat("const ", type, " ", index, " = ((", type, ")blockIdx.x * ", threads, " + (int)threadIdx.x) * ", width, ";"));
+  writer.line(concat("if (", index, " >= ", writer.dim(count), ") return;"));
+
+  ElementEmitter emitter(writer, body);
+  std::vector<std::string> lanes(body.argument_count());  // the memory form of element e of each vector operand
+  for (size_t i = 0; i < body.argument_count(); ++i) {
+    const Value* argument = body.argument(i);
+    const Position at = emitter.broadcast_position(argument->type.shape, shape, Position::at(index));
+    if (access_of(argument->type.shape, shape) == Access::scalar) {
+      emitter.bind(argument, emitter.element(argument, at));
+      continue;
+    }
+    const std::string vector = vector_type(writer, argument->type.dtype, width), name = concat("x", i);
+    writer.line(concat("const ", vector, " ", name, " = *(const ", vector, "*)(a", i, " + ",
+                       emitter.linear(argument->type.shape, at), ");"));
+    lanes[i] = concat(name, ".e[e]");
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    writer.line(concat(vector_type(writer, results[i]->type.dtype, width), " y", i, ";"));
+  }
+  writer.line("#pragma unroll");
+  writer.open(concat("for (int e = 0; e < ", width, "; ++e) {"));
+  emitter.push_scope();
+  for (size_t i = 0; i < body.argument_count(); ++i) {
+    if (lanes[i].empty()) continue;
+    const DType dtype = body.argument(i)->type.dtype;
+    const std::string name = writer.fresh("v");
+    writer.line(concat("const ", register_type(dtype), " ", name, " = ", unpack_expression(writer, dtype, lanes[i]), ";"));
+    emitter.bind(body.argument(i), name);
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    // Every operand is bound, so the position is not looked at.
+    const std::string value = emitter.element(results[i], Position::at(index));
+    writer.line(concat("y", i, ".e[e] = ", pack_expression(writer, results[i]->type.dtype, value), ";"));
+  }
+  emitter.pop_scope();
+  writer.close();
+  for (size_t i = 0; i < results.size(); ++i) {
+    writer.line(concat("*(", vector_type(writer, results[i]->type.dtype, width), "*)(r", i, " + ", index, ") = y", i, ";"));
+  }
+}
+
+}  // namespace
+
+Result<KernelPlan> plan_pointwise(const Block& body, const PlanContext& context) {
+  RTX_TRY(check_elementwise("pointwise", body, nullptr));
+  const auto& results = body.terminator()->operands();
+  if (results.empty()) return refuse("pointwise", "the body has no result");
+  const Dim count = results[0]->type.element_count();
+  for (const Value* result : results) {
+    if (!(result->type.element_count() == count)) return refuse("pointwise", "results differ in element count");
+  }
+  const bool narrow = fits_narrow_index(body, context.symbols);
+  const int width = vector_width(body);
+  KernelPlan plan = KernelPlan::for_body("pointwise", concat("v", width, narrow ? ".i32" : ".i64"), body);
+  KernelWriter writer(!narrow, context.symbols);
+  if (width > 1) {
+    emit_vector_body(plan, writer, body, count, width);
+  } else {
+    emit_scalar_body(plan, writer, body, count);
+  }
+  finish_launch(plan, writer, body);
+  plan.flops = elementwise_flops(body);
+  plan.bytes = traffic_bytes(body);
+  return plan;
+}
+
+}  // namespace rtx::codegen
