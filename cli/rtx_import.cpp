@@ -24,13 +24,9 @@ Result<void> run(const cli::Tool& tool, const Options& options) {
         .with_help("add --no-weights, or name a file");
   RTX_ASSIGN(const onnx::ImportOptions import_options, cli::import_options(options.onnx));
   RTX_ASSIGN(const onnx::Model model, onnx::read_model(options.input, options.onnx.read));
-  Result<onnx::ImportResult> imported = onnx::import_model(model, import_options);
-  if (!imported) return std::move(imported).error().within(escape_text(options.input));
-  for (Diagnostic warning : imported->warnings) {
-    warning.where = escape_text(options.input) + (warning.where.empty() ? "" : ": " + warning.where);
-    tool.print(warning);
-  }
-  const Module& module = *imported->module;
+  RTX_ASSIGN(const onnx::ImportResult imported, onnx::import_model(model, import_options));
+  for (const Diagnostic& warning : imported.warnings) tool.print(warning);
+  const Module& module = *imported.module;
   if (options.output == "-") {
     std::cout << print(module) << std::flush;
     return Ok{};

@@ -242,13 +242,14 @@ class Inliner {
   Result<void> check_call(const Node& call, const Function& function) const {
     const auto bad = [&](std::string why) {
       return make_error(ErrorKind::invalid, "E207",
-                        concat("the call does not fit function '", function.str(), "': ", why))
+                        concat("the call does not fit the inputs, outputs and attributes of function '", function.str(),
+                               "': ", why))
           .with_where(call.str());
     };
     if (call.inputs.size() > function.inputs.size())
-      return bad(concat(call.inputs.size(), " inputs for ", function.inputs.size()));
+      return bad(concat(call.inputs.size(), " inputs, but the function has ", function.inputs.size()));
     if (call.outputs.size() > function.outputs.size())
-      return bad(concat(call.outputs.size(), " outputs for ", function.outputs.size()));
+      return bad(concat(call.outputs.size(), " outputs, but the function has ", function.outputs.size()));
     for (const Attribute& attribute : call.attributes) {
       const bool known = std::find(function.attributes.begin(), function.attributes.end(), attribute.name) !=
                              function.attributes.end() ||
