@@ -27,7 +27,7 @@ class Verifier {
       const Value* argument = function.block.argument(i);
       if (argument->name.empty() || !names.insert(argument->name).second)
         report(where_, "E155", concat("input ", i, " of '", function.name, "' has no name or one that is taken"));
-      check_symbols(argument->type.shape, where_);
+      check_symbols(argument->type.shape, nullptr);
     }
     block(function.block, 0);
     const Operation* yield = function.block.terminator();
@@ -81,10 +81,10 @@ class Verifier {
       report(locate_(op), "E158", concat("result types of '", to_string(op.op), "' are not what its operands give"));
       findings.back().with_expected(list(*inferred)).with_got(list(op.result_types()));
     }
-    for (size_t i = 0; i < op.result_count(); ++i) check_symbols(op.result(i)->type.shape, locate_(op));
+    for (size_t i = 0; i < op.result_count(); ++i) check_symbols(op.result(i)->type.shape, &op);
     for (const auto& [name, value] : op.attributes.entries()) {
-      if (auto* dims = std::get_if<std::vector<Dim>>(&value)) check_symbols(*dims, locate_(op));
-      if (auto* dim = std::get_if<Dim>(&value)) check_symbols({*dim}, locate_(op));
+      if (auto* dims = std::get_if<std::vector<Dim>>(&value)) check_symbols(*dims, &op);
+      if (auto* dim = std::get_if<Dim>(&value)) check_symbols({*dim}, &op);
     }
     if (op.is(Op::weight)) weight(op);
   }
@@ -113,13 +113,15 @@ class Verifier {
     }
   }
 
-  void check_symbols(const Shape& shape, const std::string& where) {
+  // Finding the place of an operation may walk the whole text, so it is done for findings only.
+  void check_symbols(const Shape& shape, const Operation* op) {
     if (!module_) return;
     std::vector<std::string> names;
     for (const Dim& dim : shape)
       if (!dim.is_constant()) dim.collect_symbols(names);
     for (const std::string& name : names)
-      if (!module_->symbols.contains(name)) report(where, "E154", concat("symbol '", name, "' is not declared"));
+      if (!module_->symbols.contains(name))
+        report(op ? locate_(*op) : where_, "E154", concat("symbol '", name, "' is not declared"));
   }
 
   const Module* module_;  // null for a body on its own
