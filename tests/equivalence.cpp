@@ -1,4 +1,4 @@
-#include "equivalence.h"
+#include "tests/equivalence.h"
 
 #include <cmath>
 #include <limits>

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/npy.h"
-#include "doctest/doctest.h"
+#include <doctest/doctest.h>
 #include "frontend/import.h"
 #include "frontend/read_model.h"
 #include "ir/evaluate.h"
@@ -30,10 +30,10 @@ Tensor tensor(NpyArray array) {
   return result;
 }
 
-// numpy has no bf16: such inputs are recorded as f32.
+// numpy has no bf16 and no 4-bit integers: such inputs are recorded in a wider type.
 Tensor as(DType dtype, Tensor from) {
   if (from.dtype == dtype) return from;
-  REQUIRE(is_float(from.dtype));
+  REQUIRE(is_float(from.dtype) == is_float(dtype));
   Tensor result(dtype, from.shape);
   for (int64_t i = 0; i < from.element_count(); ++i) result.set_f64(i, from.f64(i));
   return result;

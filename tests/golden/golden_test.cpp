@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "equivalence.h"
+#include "tests/equivalence.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
 

@@ -11,7 +11,7 @@
 #include "codegen/emit/c_types.h"
 #include "codegen/plan_kernel.h"
 #include "ir/text.h"
-#include "kernels/emulator.h"
+#include "tests/kernels/emulator.h"
 
 namespace rtx::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/emulator.h"
+#include "tests/kernels/emulator.h"
 
 #include <dlfcn.h>
 #include <unistd.h>

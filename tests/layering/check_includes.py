@@ -20,7 +20,7 @@ LAYERS = {
     "passes": (["ir", "base"], []),
     "kernels": ([], ["cuda"]),
     "codegen": (["kernels", "passes", "ir", "runtime/package", "base"], ["posix", "fmt"]),
-    "runtime/package": (["base"], ["yaml"]),
+    "runtime/package": (["base"], []),
     "runtime": (["runtime/package", "base"], ["posix"]),
     "runtime/cpu": (["runtime", "runtime/package", "ir", "base"], ["posix", "intrinsics"]),
     "cli": (["codegen", "frontend", "passes", "runtime/cpu", "runtime", "runtime/package", "ir", "base"],
@@ -33,7 +33,7 @@ LAYERS = {
 
 # Kinds of headers from outside; the first pattern that matches names the kind.
 OUTSIDE = [
-    ("posix", r"(unistd|fcntl|dlfcn|poll|spawn|signal|sched|pthread|link|elf|ftw|dirent|termios)\.h|(sys|linux)/.*"),
+    ("posix", r"(unistd|fcntl|dlfcn|poll|spawn|signal|sched|pthread|link|elf|ftw|dirent|termios|ucontext)\.h|(sys|linux)/.*"),
     ("intrinsics", r"(immintrin|cpuid|x86intrin)\.h"),
     ("json", r"nlohmann/.*"),
     ("openssl", r"openssl/.*"),
