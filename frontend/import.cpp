@@ -588,9 +588,7 @@ void Importer::warn(std::string_view id, std::string message) {
   Diagnostic warning = make_error(ErrorKind::invalid, id, std::move(message));
   warning.severity = Severity::warning;
   warning.where = node_ ? concat(model_.path, ": ", node_->str()) : model_.path;
-  for (const Diagnostic& earlier : warnings_)
-    if (earlier.message == warning.message && earlier.where == warning.where) return;
-  warnings_.push_back(std::move(warning));
+  if (warned_.insert(concat(warning.where, "\n", warning.message)).second) warnings_.push_back(std::move(warning));
 }
 
 void Importer::report(const Node& node, Error error) {

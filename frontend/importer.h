@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -76,6 +77,7 @@ class Importer {
   const Node* node_ = nullptr;  // being imported
   std::vector<std::pair<std::string, Dim>> substitutions_;
   std::vector<Diagnostic> warnings_;
+  std::set<std::string> warned_;  // each is given once
   std::vector<Diagnostic> invalid_;
   // By operator, domain, opset and reason; in the order of first appearance.
   std::vector<Refusal> refusals_;

@@ -10,7 +10,8 @@ namespace rtx::onnx {
 std::span<const std::span<const Converter>> all_converters() {
   static const std::array tables = {elementwise_table(), shape_table(),       movement_table(),
                                     indexing_table(),    reduction_table(),   contraction_table(),
-                                    normalization_table(), activation_table(), attention_table()};
+                                    normalization_table(), activation_table(), attention_table(),
+                                    quantization_table()};
   return tables;
 }
 

@@ -17,5 +17,6 @@ std::span<const Converter> contraction_table();
 std::span<const Converter> normalization_table();
 std::span<const Converter> activation_table();
 std::span<const Converter> attention_table();
+std::span<const Converter> quantization_table();
 
 }  // namespace rtx::onnx

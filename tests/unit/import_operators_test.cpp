@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "import_model.h"
+#include "tests/unit/import_model.h"
 
 using namespace rtx;
 using namespace rtx::onnx;

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "frontend/converter.h"
-#include "import_model.h"
+#include "tests/unit/import_model.h"
 #include "ir/text.h"
 
 using namespace rtx;
