@@ -81,21 +81,15 @@ Json launch_json(const Launch& launch, std::span<const int64_t> symbols) {
                          {"stack_bytes", r.stack_bytes},
                          {"blocks_per_sm", r.blocks_per_sm},
                          {"occupancy", r.occupancy}});
-  return {{"function", launch.function},
-          {"grid", std::move(grid)},
-          {"block", launch.block},
-          {"shared_bytes", value_json(launch.shared_bytes, symbols)},
-          {"code_bytes", launch.code_bytes},
-          {"resources", std::move(resources)}};
+  return {{"function", launch.function},     {"grid", std::move(grid)},
+          {"block", launch.block},           {"shared_bytes", value_json(launch.shared_bytes, symbols)},
+          {"code_bytes", launch.code_bytes}, {"resources", std::move(resources)}};
 }
 
 Json matmul_json(const MatmulCall& call, std::span<const int64_t> symbols) {
-  return {{"dtype", to_string(call.dtype)},
-          {"batch", value_json(call.batch, symbols)},
-          {"m", value_json(call.m, symbols)},
-          {"n", value_json(call.n, symbols)},
-          {"k", value_json(call.k, symbols)},
-          {"transpose_lhs", call.transpose_lhs},
+  return {{"dtype", to_string(call.dtype)},     {"batch", value_json(call.batch, symbols)},
+          {"m", value_json(call.m, symbols)},   {"n", value_json(call.n, symbols)},
+          {"k", value_json(call.k, symbols)},   {"transpose_lhs", call.transpose_lhs},
           {"transpose_rhs", call.transpose_rhs}};
 }
 

@@ -35,8 +35,7 @@ std::string value_text(const Formula& formula, std::span<const int64_t> symbols)
 
 std::string binding_text(const Manifest& manifest, std::span<const int64_t> symbols) {
   std::string text;
-  for (size_t i = 0; i < symbols.size(); ++i)
-    text += concat(i ? " " : "", manifest.symbols[i].name, "=", symbols[i]);
+  for (size_t i = 0; i < symbols.size(); ++i) text += concat(i ? " " : "", manifest.symbols[i].name, "=", symbols[i]);
   return text.empty() ? "always" : text;
 }
 
@@ -46,8 +45,10 @@ std::string package_section(const Package& package) {
   out += fmt::format("  made by      {}\n", escape_text(m.producer));
   out += fmt::format("  sha256       {}\n", package.manifest_sha256);
   out += fmt::format("  determinism  {}\n", to_string(m.determinism));
-  out += fmt::format("  archs        {}\n", m.archs.empty() ? "cpu device alone" : join(m.archs, ", ") + ", cpu device");
-  const auto products = std::count_if(m.kernels.begin(), m.kernels.end(), [](const Kernel& k) { return k.matmul.has_value(); });
+  out +=
+      fmt::format("  archs        {}\n", m.archs.empty() ? "cpu device alone" : join(m.archs, ", ") + ", cpu device");
+  const auto products =
+      std::count_if(m.kernels.begin(), m.kernels.end(), [](const Kernel& k) { return k.matmul.has_value(); });
   out += fmt::format("  kernels      {} ({} by cuBLASLt), {} of code\n", m.kernels.size(), products,
                      size_text(static_cast<int64_t>(package.fatbin.size())));
   int64_t bytes = 0, largest_bytes = -1;
@@ -122,7 +123,8 @@ std::string steps_section(const Manifest& manifest, const Program& program) {
     out += fmt::format("    {:>4}  {}: {} <- {}\n", i, manifest.kernels[step.kernel].name, buffers(step.results),
                        buffers(step.operands));
     if (!step.origins.empty())
-      out += fmt::format("          from {}\n", join(step.origins, ", ", [](const std::string& s) { return escape_text(s); }));
+      out += fmt::format("          from {}\n",
+                         join(step.origins, ", ", [](const std::string& s) { return escape_text(s); }));
   }
   return out;
 }
@@ -157,10 +159,10 @@ std::string kernels_section(const Manifest& manifest, std::span<const int64_t> s
                          join(launch.block, ", ", [](int size) { return std::to_string(size); }),
                          launch.shared_bytes.text());
       for (const Resources& r : launch.resources)
-        out += fmt::format("    {:<8} {:>3} registers, {:>6} B shared, {:>4} B spilled, {:>4} B stack, {} blocks a "
-                           "multiprocessor, occupancy {:.0f}%\n",
-                           r.arch, r.registers, r.shared_bytes, r.spill_bytes, r.stack_bytes, r.blocks_per_sm,
-                           r.occupancy * 100);
+        out += fmt::format(
+            "    {:<8} {:>3} registers, {:>6} B shared, {:>4} B spilled, {:>4} B stack, {} blocks a "
+            "multiprocessor, occupancy {:.0f}%\n",
+            r.arch, r.registers, r.shared_bytes, r.spill_bytes, r.stack_bytes, r.blocks_per_sm, r.occupancy * 100);
     }
     if (kernel.matmul) {
       const MatmulCall& call = *kernel.matmul;
@@ -195,10 +197,14 @@ std::vector<int64_t> count_launches(const Manifest& manifest) {
 std::string buffer_text(const Manifest& manifest, const Program& program, uint32_t index) {
   const Buffer& buffer = program.buffers[index];
   switch (buffer.kind) {
-    case BufferKind::input: return concat("input ", escape_text(program.inputs[buffer.index].name));
-    case BufferKind::output: return concat("output ", escape_text(program.outputs[buffer.index].name));
-    case BufferKind::weight: return concat("weight '", escape_text(manifest.weights[buffer.index]), "'");
-    case BufferKind::arena: return concat("arena[", buffer.index, "]");
+    case BufferKind::input:
+      return concat("input ", escape_text(program.inputs[buffer.index].name));
+    case BufferKind::output:
+      return concat("output ", escape_text(program.outputs[buffer.index].name));
+    case BufferKind::weight:
+      return concat("weight '", escape_text(manifest.weights[buffer.index]), "'");
+    case BufferKind::arena:
+      return concat("arena[", buffer.index, "]");
   }
   return {};
 }

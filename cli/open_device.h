@@ -1,9 +1,11 @@
 // --device, as rtx-run and rtx-conformance take it.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/text.h"
 #include "runtime/arch.h"
@@ -22,7 +24,8 @@ inline void add_device_options(CLI::App& app, DeviceOptions& options) {
   app.add_option("--device", options.device,
                  "cpu, cuda:N, or auto: the first GPU that the package has code for, else cpu")
       ->capture_default_str();
-  app.add_option("--threads", options.threads, "Threads of the CPU device; 0: one a core. The results do not depend on it")
+  app.add_option("--threads", options.threads,
+                 "Threads of the CPU device; 0: one a core. The results do not depend on it")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   app.add_option("--cublaslt", options.cublaslt_path, "Path of libcublasLt.so.13 (default: found by the loader)");

@@ -20,8 +20,9 @@ int main(int argc, char** argv) {
   tool.app.add_flag("--weights", sections.weights, "Add the weights");
   tool.app.add_flag("--all", all, "Add all of these");
   tool.app
-      .add_option("--dim", dims,
-                  "NAME=SIZE of a named dim for the memory figures (default: its opt, else its least size above 0). Repeatable")
+      .add_option(
+          "--dim", dims,
+          "NAME=SIZE of a named dim for the memory figures (default: its opt, else its least size above 0). Repeatable")
       ->allow_extra_args(false);
   tool.app.add_flag("--verify", verify, "Check the hashes of all files, the weights included");
   return tool.run(argc, argv, [&]() -> Result<void> {

@@ -4,11 +4,10 @@
 #include <chrono>
 #include <utility>
 
-#include "cli/tool.h"
-// The line above brings CLI11, which the next needs.
 #include "cli/open_device.h"
 #include "cli/run_inputs.h"
 #include "cli/timing.h"
+#include "cli/tool.h"
 #include "runtime/compare.h"
 #include "runtime/session.h"
 
@@ -44,8 +43,8 @@ void add_options(CLI::App& app, Options& o) {
   app.add_flag("--random-inputs", o.inputs.random, "Make up the inputs that are not given")->group("Inputs");
   app.add_option("--seed", o.inputs.seed, "Seed of random inputs")->group("Inputs")->capture_default_str();
   app.add_option("--dim", o.inputs.dims,
-                 "NAME=SIZE of a named dim for random inputs (default: its opt, else its least size above 0), checked against given "
-                 "inputs. Repeatable")
+                 "NAME=SIZE of a named dim for random inputs (default: its opt, else its least size above 0); checked "
+                 "against inputs that are given. Repeatable")
       ->group("Inputs")
       ->allow_extra_args(false);
   app.add_option("--val-range", o.inputs.value_range, "LOW:HIGH of random floats, HIGH not included (default: 0:1)")
@@ -59,8 +58,7 @@ void add_options(CLI::App& app, Options& o) {
       ->group("Outputs")
       ->allow_extra_args(false);
   app.add_option("--outputs", o.outputs_npz, "FILE.npz to write all outputs to")->group("Outputs");
-  app.add_flag("--output-hash,--output_hash", o.output_hash,
-               "Print a SHA-256 over all outputs (order, types, bytes)")
+  app.add_flag("--output-hash,--output_hash", o.output_hash, "Print a SHA-256 over all outputs (order, types, bytes)")
       ->group("Outputs");
   app.add_option("--expected_output,--expected-output", o.expected,
                  "[NAME=]@FILE.npy to compare an output with; exit code 10 if they differ. Repeatable")
@@ -68,9 +66,10 @@ void add_options(CLI::App& app, Options& o) {
       ->allow_extra_args(false);
   app.add_option("--expected_outputs,--expected-outputs", o.expected_npz, "FILE.npz to compare the outputs with")
       ->group("Outputs");
-  app.add_option("--atol", o.atol,
-                 "Allowed |actual - expected| of an element is atol + rtol * |expected|. With none of --atol, --rtol and "
-                 "--norm-tol: f32 atol 2e-5 and norm 1e-5, f16 norm 5e-3, bf16 norm 2e-2, integers exact")
+  app.add_option(
+         "--atol", o.atol,
+         "Allowed |actual - expected| of an element is atol + rtol * |expected|. With none of --atol, --rtol and "
+         "--norm-tol: f32 atol 2e-5 and norm 1e-5, f16 norm 5e-3, bf16 norm 2e-2, integers exact")
       ->group("Outputs")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--rtol", o.rtol, "See --atol (default: 0)")->group("Outputs")->check(CLI::NonNegativeNumber);
@@ -232,8 +231,9 @@ Result<void> compare_outputs(const Options& options, const package::Program& pro
       fmt::print("{:<28} {:>6} {}\n", name, "FAIL", c.incomparable);
     } else {
       const std::string worst =
-          c.worst < 0 ? "" : fmt::format("{}: {:.9g}, expected {:.9g}", runtime::index_text(c.worst, outputs[i].shape),
-                                         c.worst_actual, c.worst_expected);
+          c.worst < 0 ? ""
+                      : fmt::format("{}: {:.9g}, expected {:.9g}", runtime::index_text(c.worst, outputs[i].shape),
+                                    c.worst_actual, c.worst_expected);
       fmt::print("{:<28} {:>6} {:>11.3e} {:>11.3e} {:>11.3e} {:>11} {:>9}  {}\n", name, c.ok ? "ok" : "FAIL",
                  c.max_absolute, c.max_relative, c.norm, fmt::format("{}/{}", c.far, c.elements),
                  fmt::format("{}/{}", c.nans_actual, c.nans_expected), worst);

@@ -50,7 +50,8 @@ Result<HostTensor> parse_value(const std::string& text, const TensorSpec& spec) 
         .with_where(file->path())
         .with_expected(concat(bytes, " bytes for ", runtime::type_text(type->dtype, type->shape)))
         .with_got(concat(file->size(), " bytes"));
-  HostTensor tensor{.dtype = type->dtype, .shape = type->shape, .bytes = std::vector<std::byte>(static_cast<size_t>(bytes))};
+  HostTensor tensor{
+      .dtype = type->dtype, .shape = type->shape, .bytes = std::vector<std::byte>(static_cast<size_t>(bytes))};
   RTX_TRY(file->read(0, tensor.bytes));
   return tensor;
 }
@@ -110,8 +111,10 @@ std::optional<DType> type_for_numpy(DType dtype) {
     case DType::f8e4m3:
     case DType::f8e5m2:
     case DType::u4:
-    case DType::i4: return dtype;
-    default: return std::nullopt;
+    case DType::i4:
+      return dtype;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -124,7 +127,8 @@ Result<Named> split_name(const std::string& argument, const std::vector<TensorSp
                          const std::vector<bool>& taken, const std::string& what) {
   std::optional<size_t> best;
   for (size_t i = 0; i < specs.size(); ++i)
-    if (argument.starts_with(specs[i].name + "=") && (!best || specs[i].name.size() > specs[*best].name.size())) best = i;
+    if (argument.starts_with(specs[i].name + "=") && (!best || specs[i].name.size() > specs[*best].name.size()))
+      best = i;
   if (best) return Named{*best, argument.substr(specs[*best].name.size() + 1)};
 
   const size_t equals = argument.find('=');
@@ -133,7 +137,8 @@ Result<Named> split_name(const std::string& argument, const std::vector<TensorSp
   if (has_name)
     return make_error(ErrorKind::usage, "E372",
                       concat("the program has no ", what, " '", escape_text(argument.substr(0, equals)), "'"))
-        .with_expected(concat("one of: ", join(specs, ", ", [](const TensorSpec& spec) { return escape_text(spec.name); })));
+        .with_expected(
+            concat("one of: ", join(specs, ", ", [](const TensorSpec& spec) { return escape_text(spec.name); })));
   for (size_t i = 0; i < specs.size(); ++i)
     if (i >= taken.size() || !taken[i]) return Named{i, argument};
   return make_error(ErrorKind::usage, "E372", concat("more values than the program has ", what, "s"))
@@ -144,7 +149,8 @@ Result<runtime::SymbolValues> parse_dims(const std::vector<std::string>& dims) {
   runtime::SymbolValues values;
   for (const std::string& text : dims) {
     const size_t equals = text.rfind('=');
-    const auto value = equals == std::string::npos ? std::nullopt : parse<int64_t>(std::string_view(text).substr(equals + 1));
+    const auto value =
+        equals == std::string::npos ? std::nullopt : parse<int64_t>(std::string_view(text).substr(equals + 1));
     if (!value)
       return make_error(ErrorKind::usage, "E009", concat("--dim ", escape_text(text), " is no dim"))
           .with_expected("NAME=SIZE");
@@ -166,7 +172,8 @@ Result<std::vector<HostTensor>> make_inputs(const InputOptions& options, const p
       if (spec == specs.end())
         return make_error(ErrorKind::invalid, "E372", concat("the program has no input '", escape_text(name), "'"))
             .with_where(options.npz)
-            .with_expected(concat("one of: ", join(specs, ", ", [](const TensorSpec& s) { return escape_text(s.name); })));
+            .with_expected(
+                concat("one of: ", join(specs, ", ", [](const TensorSpec& s) { return escape_text(s.name); })));
       const auto i = static_cast<size_t>(spec - specs.begin());
       RTX_ASSIGN(inputs[i], npz->read(name, type_for_numpy(spec->dtype)));
       taken[i] = true;
@@ -188,7 +195,8 @@ Result<std::vector<HostTensor>> make_inputs(const InputOptions& options, const p
       missing.push_back(escape_text(specs[i].name));
   }
   if (!missing.empty())
-    return make_error(ErrorKind::usage, "E371", concat("no value for the input", missing.size() > 1 ? "s " : " ", join(missing, ", ")))
+    return make_error(ErrorKind::usage, "E371",
+                      concat("no value for the input", missing.size() > 1 ? "s " : " ", join(missing, ", ")))
         .with_help("give --input NAME=@FILE.npy, --inputs FILE.npz or --random-inputs");
   return result;
 }

@@ -67,8 +67,9 @@ class Binding {
       size_t symbol = 0;
       while (symbol < values_.size() && manifest_.symbols[symbol].name != name) ++symbol;
       if (symbol == values_.size()) {
-        errors_.push_back(make_error(ErrorKind::usage, "E004", concat("the package has no dim '", escape_text(name), "'"))
-                              .with_expected(concat("one of: ", join(manifest_.symbol_names(), ", "))));
+        errors_.push_back(
+            make_error(ErrorKind::usage, "E004", concat("the package has no dim '", escape_text(name), "'"))
+                .with_expected(concat("one of: ", join(manifest_.symbol_names(), ", "))));
       } else {
         set(symbol, value, "the dim given by name");
       }
@@ -126,8 +127,9 @@ class Binding {
       const package::Symbol& s = manifest_.symbols[symbol];
       if (!values_[symbol]) {
         if (uses(manifest_, program_, symbol))
-          errors_.push_back(make_error(ErrorKind::invalid, "E378", concat("the inputs do not determine dim '", s.name, "'"))
-                                .with_help("give its value by name"));
+          errors_.push_back(
+              make_error(ErrorKind::invalid, "E378", concat("the inputs do not determine dim '", s.name, "'"))
+                  .with_help("give its value by name"));
         continue;
       }
       if (*values_[symbol] < s.min || *values_[symbol] > s.max)
@@ -187,7 +189,8 @@ class Binding {
     const Result<int64_t> at_one = formula.evaluate(at);
     if (!at_zero || !at_one) return std::nullopt;
     int64_t slope = 0, rise = 0;
-    if (__builtin_sub_overflow(*at_one, *at_zero, &slope) || __builtin_sub_overflow(got, *at_zero, &rise)) return std::nullopt;
+    if (__builtin_sub_overflow(*at_one, *at_zero, &slope) || __builtin_sub_overflow(got, *at_zero, &rise))
+      return std::nullopt;
     if (slope == 0 || rise == std::numeric_limits<int64_t>::min() || rise % slope != 0) return std::nullopt;
     return rise / slope;
   }
@@ -216,9 +219,9 @@ Result<std::vector<int64_t>> bind_symbols(const Manifest& manifest, const Progra
                                           std::span<const TensorType> inputs, const SymbolValues& given) {
   if (inputs.size() != program.inputs.size())
     return make_error(ErrorKind::invalid, "E371", concat("wrong number of inputs for program '", program.name, "'"))
-        .with_expected(concat(program.inputs.size(), ": ", join(program.inputs, ", ", [](const TensorSpec& spec) {
-                                return concat(spec.name, " ", spec_text(spec));
-                              })))
+        .with_expected(concat(
+            program.inputs.size(), ": ",
+            join(program.inputs, ", ", [](const TensorSpec& spec) { return concat(spec.name, " ", spec_text(spec)); })))
         .with_got(concat(inputs.size()));
   Binding binding(manifest, program, inputs);
   binding.bind_given(given);

@@ -9,11 +9,15 @@ Tolerance default_tolerance(DType dtype) {
   constexpr double any = std::numeric_limits<double>::infinity();
   switch (dtype) {
     case DType::f64:
-    case DType::f32: return {.absolute = 2e-5, .relative = 0, .norm = 1e-5};
-    case DType::f16: return {.absolute = any, .relative = 0, .norm = 5e-3};
-    case DType::bf16: return {.absolute = any, .relative = 0, .norm = 2e-2};
+    case DType::f32:
+      return {.absolute = 2e-5, .relative = 0, .norm = 1e-5};
+    case DType::f16:
+      return {.absolute = any, .relative = 0, .norm = 5e-3};
+    case DType::bf16:
+      return {.absolute = any, .relative = 0, .norm = 2e-2};
     case DType::f8e4m3:
-    case DType::f8e5m2: return {.absolute = any, .relative = 0, .norm = 0.25};
+    case DType::f8e5m2:
+      return {.absolute = any, .relative = 0, .norm = 0.25};
     case DType::i64:
     case DType::i32:
     case DType::i16:
@@ -21,7 +25,8 @@ Tolerance default_tolerance(DType dtype) {
     case DType::u8:
     case DType::u4:
     case DType::i4:
-    case DType::boolean: return {.absolute = 0, .relative = 0, .norm = 0};
+    case DType::boolean:
+      return {.absolute = 0, .relative = 0, .norm = 0};
   }
   return {};
 }
@@ -29,8 +34,8 @@ Tolerance default_tolerance(DType dtype) {
 Comparison compare(const HostTensor& actual, const HostTensor& expected, const Tolerance& tolerance) {
   Comparison result;
   if (actual.dtype != expected.dtype || actual.shape != expected.shape) {
-    result.incomparable = concat("expected ", type_text(expected.dtype, expected.shape), ", got ",
-                                 type_text(actual.dtype, actual.shape));
+    result.incomparable =
+        concat("expected ", type_text(expected.dtype, expected.shape), ", got ", type_text(actual.dtype, actual.shape));
     return result;
   }
   result.elements = 1;
@@ -47,8 +52,8 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const T
     if (std::isfinite(a) && std::isfinite(e)) {
       error = std::fabs(a - e);
       // Beyond 2^53 two different i64 can give the same double.
-      if (exact && error == 0 && load_i64(actual.dtype, actual.bytes.data(), i) !=
-                                     load_i64(expected.dtype, expected.bytes.data(), i))
+      if (exact && error == 0 &&
+          load_i64(actual.dtype, actual.bytes.data(), i) != load_i64(expected.dtype, expected.bytes.data(), i))
         error = 1;
       error_squares += error * error;
       expected_squares += e * e;

@@ -32,7 +32,7 @@ struct Comparison {
   int64_t nans_actual = 0, nans_expected = 0;
   double max_absolute = 0;  // over elements finite in both
   double max_relative = 0;  // to |expected|, where that is not 0
-  double norm = 0;                            // relative error norm
+  double norm = 0;          // relative error norm
   // The element with the greatest error (an unmatched NaN or infinity before all others); -1 if all are equal.
   int64_t worst = -1;
   double worst_actual = 0, worst_expected = 0;

@@ -42,8 +42,8 @@ Result<std::shared_ptr<const Cublaslt>> load_cublaslt(const std::string& path) {
         .with_got(reasons)
         .with_help("name the library with --cublaslt or the environment variable RTX_CUBLASLT");
   const char* missing = nullptr;
-#define RTX_RESOLVE(name, exported, parameters)                                                            \
-  cublaslt->name = reinterpret_cast<decltype(cublaslt->name)>(cublaslt->library.symbol(exported));         \
+#define RTX_RESOLVE(name, exported, parameters)                                                    \
+  cublaslt->name = reinterpret_cast<decltype(cublaslt->name)>(cublaslt->library.symbol(exported)); \
   if (!cublaslt->name && !missing) missing = exported;
   RTX_CUBLASLT_FUNCTIONS(RTX_RESOLVE)
   RTX_RESOLVE(get_version, "cublasLtGetVersion", ())

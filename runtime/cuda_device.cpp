@@ -26,7 +26,8 @@ Result<void> check_archs(const package::Manifest& manifest, const CudaProperties
   const std::string arch = properties.capability.arch();
   return make_error(ErrorKind::device, "E701", "the package has no machine code for this GPU")
       .with_expected(concat("code for ", arch, " (", properties.name, ")"))
-      .with_got(manifest.archs.empty() ? "a package for the CPU device alone" : concat("code for ", join(manifest.archs, ", ")))
+      .with_got(manifest.archs.empty() ? "a package for the CPU device alone"
+                                       : concat("code for ", join(manifest.archs, ", ")))
       .with_help(concat("compile the model again with --arch ", arch, ", or run it with --device cpu"));
 }
 

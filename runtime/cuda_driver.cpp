@@ -36,11 +36,12 @@ Error cuda_error(const CudaDriver& driver, cuda::Result result, std::string_view
   std::string got = describe(driver, result);
   if (result == cuda::error_out_of_memory)
     return make_error(ErrorKind::out_of_memory, "E801", concat("the device ran out of memory in ", call)).with_got(got);
-  if (is_fatal(result))
-    return make_error(ErrorKind::device, "E705", concat("the GPU stopped with an error that ends this process's work, "
-                                                        "reported by ", call))
+  if (is_fatal(result)) {
+    std::string message = concat("the GPU stopped with an error that ends this process's work, reported by ", call);
+    return make_error(ErrorKind::device, "E705", std::move(message))
         .with_got(got)
         .with_help("start a new process; with rtx-run, --sync-steps names the step");
+  }
   return make_error(ErrorKind::device, "E703", concat("the CUDA driver call ", call, " failed")).with_got(got);
 }
 
@@ -79,8 +80,8 @@ Result<std::shared_ptr<const CudaDriver>> load_cuda_driver() {
         .with_got(reasons)
         .with_help("install the NVIDIA driver, or run on the CPU with --device cpu");
   const char* missing = nullptr;
-#define RTX_RESOLVE(name, exported, parameters)                                                       \
-  driver->name = reinterpret_cast<decltype(driver->name)>(driver->library.symbol(exported));          \
+#define RTX_RESOLVE(name, exported, parameters)                                              \
+  driver->name = reinterpret_cast<decltype(driver->name)>(driver->library.symbol(exported)); \
   if (!driver->name && !missing) missing = exported;
   RTX_CUDA_DRIVER_FUNCTIONS(RTX_RESOLVE)
 #undef RTX_RESOLVE

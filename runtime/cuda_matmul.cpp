@@ -40,10 +40,10 @@ struct Plan {
 
   Result<void> make_layout(cublas::Layout& layout, int type, int64_t rows, int64_t columns, int64_t leading,
                            int64_t batch, int64_t stride) {
-    RTX_TRY(check(library,
-                  library.layout_create(&layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
-                                        leading),
-                  "cublasLtMatrixLayoutCreate"));
+    RTX_TRY(check(
+        library,
+        library.layout_create(&layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), leading),
+        "cublasLtMatrixLayoutCreate"));
     const int32_t count = static_cast<int32_t>(batch);
     RTX_TRY(check(library, library.layout_set(layout, cublas::layout_batch_count, &count, sizeof count),
                   "cublasLtMatrixLayoutSetAttribute"));
@@ -122,11 +122,16 @@ class PreparedProduct : public PreparedKernel {
 
 std::optional<int> cuda_type(DType dtype) {
   switch (dtype) {
-    case DType::f64: return cublas::type_f64;
-    case DType::f32: return cublas::type_f32;
-    case DType::f16: return cublas::type_f16;
-    case DType::bf16: return cublas::type_bf16;
-    default: return std::nullopt;
+    case DType::f64:
+      return cublas::type_f64;
+    case DType::f32:
+      return cublas::type_f32;
+    case DType::f16:
+      return cublas::type_f16;
+    case DType::bf16:
+      return cublas::type_bf16;
+    default:
+      return std::nullopt;
   }
 }
 

@@ -144,9 +144,9 @@ Result<cuda::Function> CudaModule::load_function(const package::Launch& launch) 
       Error error = cuda_error(driver, result, "cuModuleLoadData");
       if (result == cuda::error_invalid_image || result == cuda::error_no_binary_for_gpu) {
         const int version = context_.properties().driver_version;
-        error.diagnostics.front().with_help(
-            concat("the driver supports CUDA ", version / 1000, ".", version % 1000 / 10, "; packages of this rtx need ",
-                   "a driver for CUDA 13.0 or later"));
+        error.diagnostics.front().with_help(concat("the driver supports CUDA ", version / 1000, ".",
+                                                   version % 1000 / 10, "; packages of this rtx need ",
+                                                   "a driver for CUDA 13.0 or later"));
       }
       return error;
     }

@@ -6,7 +6,8 @@ Result<std::unique_ptr<CudaStream>> CudaStream::create(const CudaContext& contex
   RTX_TRY(context.enter());
   cuda::Stream handle = nullptr;
   // Non-blocking: no hidden ordering against the legacy default stream of a host program.
-  RTX_TRY(check(context.driver(), context.driver().stream_create(&handle, cuda::stream_non_blocking), "cuStreamCreate"));
+  RTX_TRY(
+      check(context.driver(), context.driver().stream_create(&handle, cuda::stream_non_blocking), "cuStreamCreate"));
   return std::unique_ptr<CudaStream>(new CudaStream(context, handle));
 }
 

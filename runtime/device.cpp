@@ -28,7 +28,8 @@ Result<std::unique_ptr<TensorStorage>> Device::allocate_host(int64_t bytes) {
   const size_t size = static_cast<size_t>(bytes > 0 ? bytes : 1);
   const size_t rounded = (size + host_alignment - 1) / host_alignment * host_alignment;
   void* memory = std::aligned_alloc(host_alignment, rounded);
-  if (!memory) return make_error(ErrorKind::out_of_memory, "E802", concat("cannot allocate ", bytes, " bytes of host memory"));
+  if (!memory)
+    return make_error(ErrorKind::out_of_memory, "E802", concat("cannot allocate ", bytes, " bytes of host memory"));
   return std::unique_ptr<TensorStorage>(std::make_unique<HostStorage>(memory, bytes));
 }
 

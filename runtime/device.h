@@ -60,9 +60,9 @@ class Module {
 };
 
 struct DeviceInfo {
-  std::string id;      // "cuda:0", "cpu"
-  std::string name;    // "NVIDIA H200", "CPU device, 2 threads"
-  std::string arch;    // "sm_90"; "cpu"
+  std::string id;    // "cuda:0", "cpu"
+  std::string name;  // "NVIDIA H200", "CPU device, 2 threads"
+  std::string arch;  // "sm_90"; "cpu"
   int64_t memory_bytes = 0;
   std::string driver;  // driver and library versions, for reports; may be empty
 };

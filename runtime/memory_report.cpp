@@ -13,7 +13,8 @@ Result<int64_t> sum_bytes(const std::vector<package::TensorSpec>& specs, std::sp
   for (const package::TensorSpec& spec : specs) {
     RTX_ASSIGN(const std::vector<int64_t> shape, evaluate_shape(spec, symbols));
     RTX_ASSIGN(const int64_t bytes, tensor_bytes(spec.dtype, shape));
-    if (__builtin_add_overflow(sum, bytes, &sum)) return make_error(ErrorKind::limit, "E506", "the tensors are too large");
+    if (__builtin_add_overflow(sum, bytes, &sum))
+      return make_error(ErrorKind::limit, "E506", "the tensors are too large");
   }
   return sum;
 }

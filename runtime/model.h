@@ -16,7 +16,8 @@ class Model {
  public:
   // Opens and checks the package, checks that the device can run it, loads it. The device must outlive the model. The
   // weights file is hashed while it is copied, so it is read once.
-  static Result<std::unique_ptr<Model>> load(const std::string& path, Device& device, const WeightOptions& options = {});
+  static Result<std::unique_ptr<Model>> load(const std::string& path, Device& device,
+                                             const WeightOptions& options = {});
   // Takes over an open package.
   static Result<std::unique_ptr<Model>> load(package::Package package, Device& device,
                                              const WeightOptions& options = {});

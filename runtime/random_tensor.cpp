@@ -57,7 +57,8 @@ Result<HostTensor> random_tensor(DType dtype, std::vector<int64_t> shape, uint64
     low = std::max(low, range.int_low);
     high = std::min(high, range.int_high - 1);
     if (low > high)
-      return make_error(ErrorKind::usage, "E006", concat("the range of random integers does not meet that of ", to_string(dtype)));
+      return make_error(ErrorKind::usage, "E006",
+                        concat("the range of random integers does not meet that of ", to_string(dtype)));
   }
   const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1;  // 0: all of 64 bits
   for (int64_t i = 0; i < count; ++i) {

@@ -109,9 +109,15 @@ Result<void> Session::check_buffers(const Binding& binding) const {
     RTX_ASSIGN(const int64_t bytes, buffer.bytes.evaluate(binding.symbols));
     int64_t available = 0;
     switch (buffer.kind) {
-      case BufferKind::input: available = binding.input_bytes[buffer.index]; break;
-      case BufferKind::output: available = binding.output_bytes[buffer.index]; break;
-      case BufferKind::weight: available = model_.weights().bytes[buffer.index]; break;
+      case BufferKind::input:
+        available = binding.input_bytes[buffer.index];
+        break;
+      case BufferKind::output:
+        available = binding.output_bytes[buffer.index];
+        break;
+      case BufferKind::weight:
+        available = model_.weights().bytes[buffer.index];
+        break;
       case BufferKind::arena: {
         const auto& offsets = binding.arena.offsets;
         const int64_t end = buffer.index + 1 < offsets.size() ? offsets[buffer.index + 1] : binding.arena.bytes;
@@ -120,8 +126,8 @@ Result<void> Session::check_buffers(const Binding& binding) const {
       }
     }
     if (bytes < 0 || bytes > available)
-      return make_error(ErrorKind::integrity, "E618", concat("buffer ", i, " of program '", program_.name,
-                                                             "' is larger than the memory behind it"))
+      return make_error(ErrorKind::integrity, "E618",
+                        concat("buffer ", i, " of program '", program_.name, "' is larger than the memory behind it"))
           .with_expected(concat("at most ", available, " bytes"))
           .with_got(concat(buffer.bytes.text(), " = ", bytes));
   }
@@ -149,9 +155,15 @@ void Session::resolve_addresses(const Binding& binding) {
   std::vector<DevicePointer> buffers;
   for (const package::Buffer& buffer : program_.buffers) {
     switch (buffer.kind) {
-      case BufferKind::input: buffers.push_back(inputs_[buffer.index]->address()); break;
-      case BufferKind::output: buffers.push_back(outputs_[buffer.index]->address()); break;
-      case BufferKind::weight: buffers.push_back(model_.weights().addresses[buffer.index]); break;
+      case BufferKind::input:
+        buffers.push_back(inputs_[buffer.index]->address());
+        break;
+      case BufferKind::output:
+        buffers.push_back(outputs_[buffer.index]->address());
+        break;
+      case BufferKind::weight:
+        buffers.push_back(model_.weights().addresses[buffer.index]);
+        break;
       case BufferKind::arena:
         buffers.push_back(arena_->address() + static_cast<uint64_t>(binding.arena.offsets[buffer.index]));
         break;
@@ -243,8 +255,8 @@ std::string Session::step_place(size_t index) const {
   if (!step.origins.empty()) {
     // A kernel shared by a whole layer may have hundreds.
     constexpr size_t shown = 4;
-    const std::vector<std::string> first(step.origins.begin(),
-                                         step.origins.begin() + static_cast<ptrdiff_t>(std::min(shown, step.origins.size())));
+    const std::vector<std::string> first(
+        step.origins.begin(), step.origins.begin() + static_cast<ptrdiff_t>(std::min(shown, step.origins.size())));
     place += concat(", from ", join(first, ", ", [](const std::string& s) { return concat("'", escape_text(s), "'"); }),
                     step.origins.size() > shown ? ", ..." : "");
   }

@@ -32,9 +32,10 @@ inline package::Manifest hand_made_manifest() {
   m.producer = "hand";
   m.symbols = {{.name = "batch", .min = 1, .max = 8, .opt = 2}, {.name = "n", .min = 0, .max = 1000, .opt = 0}};
   m.weights = {"w"};
-  m.kernels = {kernel("add_w", "%0: tensor<[batch, 4], f32>, %1: tensor<[4], f32>", "tensor<[batch, 4], f32>", "32*batch"),
-               kernel("add_k", "%0: tensor<[batch], i64>, %1: tensor<[batch], i64>", "tensor<[batch], i64>", "24*batch"),
-               kernel("add_h", "%0: tensor<[n], bf16>, %1: tensor<[n], bf16>", "tensor<[n], bf16>", "6*n")};
+  m.kernels = {
+      kernel("add_w", "%0: tensor<[batch, 4], f32>, %1: tensor<[4], f32>", "tensor<[batch, 4], f32>", "32*batch"),
+      kernel("add_k", "%0: tensor<[batch], i64>, %1: tensor<[batch], i64>", "tensor<[batch], i64>", "24*batch"),
+      kernel("add_h", "%0: tensor<[n], bf16>, %1: tensor<[n], bf16>", "tensor<[n], bf16>", "6*n")};
   Program main;
   main.name = "main";
   main.inputs = {{.name = "x", .dtype = DType::f32, .shape = {f("batch"), f("4")}},

@@ -147,7 +147,8 @@ TEST_CASE("iterations print a table of times") {
 
 TEST_CASE("wrong use and wrong inputs say what was expected, with the right exit code") {
   const Fixture f;
-  const auto expect = [&](std::vector<std::string> arguments, int exit_code, std::string_view id, std::string_view part) {
+  const auto expect = [&](std::vector<std::string> arguments, int exit_code, std::string_view id,
+                          std::string_view part) {
     const CommandResult r = f.run(arguments);
     CAPTURE(arguments.empty() ? "" : arguments.back());
     CAPTURE(r.err);

@@ -151,7 +151,9 @@ HostTensor run(CudaDevice& device, const Product& p, const HostTensor& lhs, cons
   const auto stream = device.create_stream().value();
   const auto prepared = (*module)->prepare(0, {});
   if (!prepared) FAIL(to_string(prepared.error().first()));
-  const auto storage = [&](const HostTensor& t) { return device.allocate(static_cast<int64_t>(t.bytes.size())).value(); };
+  const auto storage = [&](const HostTensor& t) {
+    return device.allocate(static_cast<int64_t>(t.bytes.size())).value();
+  };
   const auto a = storage(lhs), b = storage(rhs), c = storage(result);
   REQUIRE(device.copy_to_device(*stream, a->address(), lhs.bytes).ok());
   REQUIRE(device.copy_to_device(*stream, b->address(), rhs.bytes).ok());
@@ -184,8 +186,12 @@ TEST_CASE("cuBLASLt products match their definition in every layout and type") {
           const HostTensor lhs = random_tensor(dtype, {batch, m, k}, 1, 0, range).value();
           const HostTensor rhs = random_tensor(dtype, {batch, n, k}, 1, 1, range).value();
           // f32: no TF32 (whose error norm is about 3e-4); 16-bit types: one rounding of an f32 sum.
-          const double norm = dtype == DType::f64 ? 1e-14 : dtype == DType::f32 ? 1e-6 : dtype == DType::f16 ? 4e-4 : 3e-3;
-          const Comparison c = compare(run(*device, p, lhs, rhs), reference(p, lhs, rhs), {.absolute = 1, .norm = norm});
+          const double norm = dtype == DType::f64   ? 1e-14
+                              : dtype == DType::f32 ? 1e-6
+                              : dtype == DType::f16 ? 4e-4
+                                                    : 3e-3;
+          const Comparison c =
+              compare(run(*device, p, lhs, rhs), reference(p, lhs, rhs), {.absolute = 1, .norm = norm});
           CAPTURE(c.norm);
           CHECK(c.ok);
         }

@@ -33,7 +33,8 @@ inline void check_storage(Device& device) {
     CHECK((bytes == 0 || (*storage)->address() != 0));
   }
   const auto first = device.allocate(1000).value(), second = device.allocate(1000).value();
-  const uint64_t distance = std::max(first->address(), second->address()) - std::min(first->address(), second->address());
+  const uint64_t distance =
+      std::max(first->address(), second->address()) - std::min(first->address(), second->address());
   CHECK(distance >= 1000);
 }
 

@@ -21,7 +21,8 @@ struct Case {
     program.name = "main";
     for (size_t i = 0; i < shapes.size(); ++i) {
       TensorSpec spec{.name = concat("in", i), .dtype = DType::f32, .shape = {}};
-      for (const std::string& text : shapes[i]) spec.shape.push_back(Formula::parse(text, manifest.symbol_names()).value());
+      for (const std::string& text : shapes[i])
+        spec.shape.push_back(Formula::parse(text, manifest.symbol_names()).value());
       program.inputs.push_back(std::move(spec));
     }
   }
@@ -33,7 +34,8 @@ struct Case {
   }
 };
 
-const std::vector<package::Symbol> past_seq = {{.name = "past", .min = 0, .max = 100}, {.name = "seq", .min = 1, .max = 64}};
+const std::vector<package::Symbol> past_seq = {{.name = "past", .min = 0, .max = 100},
+                                               {.name = "seq", .min = 1, .max = 64}};
 
 TEST_CASE("an axis that is one symbol binds it") {
   const Case c(past_seq, {{"seq", "8"}, {"past"}});
@@ -109,14 +111,17 @@ TEST_CASE("an unknown dim given by name is a usage error") {
 
 TEST_CASE("chosen symbols are those given, else opt, else the least that is not 0") {
   Manifest manifest;
-  manifest.symbols = {{.name = "a", .min = 0, .max = 9}, {.name = "b", .min = 2, .max = 9, .opt = 4},
-                      {.name = "c", .min = 1, .max = 9, .opt = 4}, {.name = "d", .min = 0, .max = 0}};
+  manifest.symbols = {{.name = "a", .min = 0, .max = 9},
+                      {.name = "b", .min = 2, .max = 9, .opt = 4},
+                      {.name = "c", .min = 1, .max = 9, .opt = 4},
+                      {.name = "d", .min = 0, .max = 0}};
   CHECK(choose_symbols(manifest, {{"c", 7}}).value() == std::vector<int64_t>{1, 4, 7, 0});
   CHECK(!choose_symbols(manifest, {{"c", 10}}).ok());
 }
 
 TEST_CASE("sizes that overflow are errors, not wrapped") {
-  const auto huge = Case({{.name = "n", .min = 0, .max = int64_t{1} << 40}}, {{"n"}, {"n*n*n"}}).bind({{int64_t{1} << 40}, {0}});
+  const auto huge =
+      Case({{.name = "n", .min = 0, .max = int64_t{1} << 40}}, {{"n"}, {"n*n*n"}}).bind({{int64_t{1} << 40}, {0}});
   REQUIRE(!huge.ok());
 }
 

@@ -308,7 +308,8 @@ TEST_CASE("every cuBLASLt call that fails gives an error and leaks nothing") {
   const auto address = reinterpret_cast<DevicePointer>(data.data());
 
   const auto run = [&](FakeCuda& cuda) -> Result<void> {
-    RTX_ASSIGN(const auto device, CudaDevice::open(cuda.driver(), 0, {.cublaslt_path = {}, .cublaslt = cuda.cublaslt()}));
+    RTX_ASSIGN(const auto device,
+               CudaDevice::open(cuda.driver(), 0, {.cublaslt_path = {}, .cublaslt = cuda.cublaslt()}));
     RTX_ASSIGN(const auto stream, device->create_stream());
     RTX_ASSIGN(const auto module, device->load(package));
     RTX_ASSIGN(const auto prepared, module->prepare(0, {}));

@@ -63,15 +63,26 @@ inline std::shared_ptr<const CudaDriver> FakeCuda::driver() const {
     *text = result == cuda::error_out_of_memory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE";
     return 0;
   };
-  d->get_error_string = [](cuda::Result, const char** text) { *text = "injected"; return 0; };
+  d->get_error_string = [](cuda::Result, const char** text) {
+    *text = "injected";
+    return 0;
+  };
   d->init = [](unsigned) -> cuda::Result { return FakeCuda::step("cuInit"); };
-  d->driver_get_version = [](int* version) -> cuda::Result { RTX_FAKE("cuDriverGetVersion"); *version = 13000; return 0; };
+  d->driver_get_version = [](int* version) -> cuda::Result {
+    RTX_FAKE("cuDriverGetVersion");
+    *version = 13000;
+    return 0;
+  };
   d->device_get_count = [](int* count) -> cuda::Result {
     RTX_FAKE("cuDeviceGetCount");
     *count = current->devices;
     return 0;
   };
-  d->device_get = [](cuda::Device* device, int ordinal) -> cuda::Result { RTX_FAKE("cuDeviceGet"); *device = ordinal; return 0; };
+  d->device_get = [](cuda::Device* device, int ordinal) -> cuda::Result {
+    RTX_FAKE("cuDeviceGet");
+    *device = ordinal;
+    return 0;
+  };
   d->device_get_name = [](char* name, int bytes, cuda::Device) -> cuda::Result {
     RTX_FAKE("cuDeviceGetName");
     std::strncpy(name, "Fake GPU", static_cast<size_t>(bytes));
@@ -80,11 +91,20 @@ inline std::shared_ptr<const CudaDriver> FakeCuda::driver() const {
   d->device_get_attribute = [](int* value, int attribute, cuda::Device) -> cuda::Result {
     RTX_FAKE("cuDeviceGetAttribute");
     switch (attribute) {
-      case cuda::attribute_compute_capability_major: *value = current->major; break;
-      case cuda::attribute_compute_capability_minor: *value = current->minor; break;
-      case cuda::attribute_max_shared_per_block_optin: *value = 227 * 1024; break;
-      case cuda::attribute_max_grid_x: *value = 0x7fffffff; break;
-      default: *value = 65535;
+      case cuda::attribute_compute_capability_major:
+        *value = current->major;
+        break;
+      case cuda::attribute_compute_capability_minor:
+        *value = current->minor;
+        break;
+      case cuda::attribute_max_shared_per_block_optin:
+        *value = 227 * 1024;
+        break;
+      case cuda::attribute_max_grid_x:
+        *value = 0x7fffffff;
+        break;
+      default:
+        *value = 65535;
     }
     return 0;
   };
@@ -99,7 +119,10 @@ inline std::shared_ptr<const CudaDriver> FakeCuda::driver() const {
     *context = reinterpret_cast<cuda::Context>(current);
     return 0;
   };
-  d->primary_context_release = [](cuda::Device) -> cuda::Result { --current->live; return 0; };
+  d->primary_context_release = [](cuda::Device) -> cuda::Result {
+    --current->live;
+    return 0;
+  };
   d->context_set_current = [](cuda::Context) -> cuda::Result { return FakeCuda::step("cuCtxSetCurrent"); };
   d->mem_get_info = [](size_t* free, size_t* total) -> cuda::Result {
     RTX_FAKE("cuMemGetInfo");
@@ -152,7 +175,10 @@ inline std::shared_ptr<const CudaDriver> FakeCuda::driver() const {
     *stream = reinterpret_cast<cuda::Stream>(current);
     return 0;
   };
-  d->stream_destroy = [](cuda::Stream) -> cuda::Result { --current->live; return FakeCuda::step("cuStreamDestroy"); };
+  d->stream_destroy = [](cuda::Stream) -> cuda::Result {
+    --current->live;
+    return FakeCuda::step("cuStreamDestroy");
+  };
   d->stream_synchronize = [](cuda::Stream) -> cuda::Result { return FakeCuda::step("cuStreamSynchronize"); };
   d->event_create = [](cuda::Event* event, unsigned) -> cuda::Result {
     RTX_FAKE("cuEventCreate");
@@ -160,7 +186,10 @@ inline std::shared_ptr<const CudaDriver> FakeCuda::driver() const {
     *event = reinterpret_cast<cuda::Event>(current);
     return 0;
   };
-  d->event_destroy = [](cuda::Event) -> cuda::Result { --current->live; return FakeCuda::step("cuEventDestroy"); };
+  d->event_destroy = [](cuda::Event) -> cuda::Result {
+    --current->live;
+    return FakeCuda::step("cuEventDestroy");
+  };
   d->event_record = [](cuda::Event, cuda::Stream) -> cuda::Result { return FakeCuda::step("cuEventRecord"); };
   d->event_synchronize = [](cuda::Event) -> cuda::Result { return FakeCuda::step("cuEventSynchronize"); };
   d->event_elapsed_time = [](float* milliseconds, cuda::Event, cuda::Event) -> cuda::Result {
@@ -177,7 +206,10 @@ inline std::shared_ptr<const CudaDriver> FakeCuda::driver() const {
     *module = reinterpret_cast<cuda::Module>(current);
     return 0;
   };
-  d->module_unload = [](cuda::Module) -> cuda::Result { --current->live; return FakeCuda::step("cuModuleUnload"); };
+  d->module_unload = [](cuda::Module) -> cuda::Result {
+    --current->live;
+    return FakeCuda::step("cuModuleUnload");
+  };
   d->module_get_function = [](cuda::Function* function, cuda::Module, const char* name) -> cuda::Result {
     RTX_FAKE("cuModuleGetFunction");
     const auto found = current->kernels.find(name);
@@ -185,13 +217,18 @@ inline std::shared_ptr<const CudaDriver> FakeCuda::driver() const {
     *function = reinterpret_cast<cuda::Function>(const_cast<std::string*>(&found->first));
     return 0;
   };
-  d->function_set_attribute = [](cuda::Function, int, int) -> cuda::Result { return FakeCuda::step("cuFuncSetAttribute"); };
+  d->function_set_attribute = [](cuda::Function, int, int) -> cuda::Result {
+    return FakeCuda::step("cuFuncSetAttribute");
+  };
   d->launch_kernel = [](cuda::Function function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                         unsigned bz, unsigned shared_bytes, cuda::Stream, void**, void** extra) -> cuda::Result {
     RTX_FAKE("cuLaunchKernel");
     const auto* first = static_cast<const uint64_t*>(extra[1]);
     const size_t bytes = *static_cast<const size_t*>(extra[3]);
-    Launch launch{*reinterpret_cast<const std::string*>(function), {gx, gy, gz}, {bx, by, bz}, shared_bytes,
+    Launch launch{*reinterpret_cast<const std::string*>(function),
+                  {gx, gy, gz},
+                  {bx, by, bz},
+                  shared_bytes,
                   {first, first + bytes / sizeof(uint64_t)}};
     current->kernels[launch.function](launch);
     current->launches.push_back(std::move(launch));
@@ -221,7 +258,10 @@ inline std::shared_ptr<const Cublaslt> FakeCuda::cublaslt() const {
     *handle = reinterpret_cast<cublas::Handle>(current);
     return 0;
   };
-  t->destroy = [](cublas::Handle) -> cublas::Status { --current->live; return FakeCuda::step("cublasLtDestroy"); };
+  t->destroy = [](cublas::Handle) -> cublas::Status {
+    --current->live;
+    return FakeCuda::step("cublasLtDestroy");
+  };
   t->desc_create = [](cublas::MatmulDesc* desc, int, int) -> cublas::Status {
     RTX_FAKE("cublasLtMatmulDescCreate");
     ++current->live;
@@ -239,7 +279,8 @@ inline std::shared_ptr<const Cublaslt> FakeCuda::cublaslt() const {
     std::memcpy(attribute == cublas::desc_transpose_a ? &fake->transpose_a : &fake->transpose_b, value, bytes);
     return bytes == sizeof(int32_t) ? 0 : 7;
   };
-  t->layout_create = [](cublas::Layout* layout, int, uint64_t rows, uint64_t columns, int64_t leading) -> cublas::Status {
+  t->layout_create = [](cublas::Layout* layout, int, uint64_t rows, uint64_t columns,
+                        int64_t leading) -> cublas::Status {
     RTX_FAKE("cublasLtMatrixLayoutCreate");
     if (leading < static_cast<int64_t>(rows)) return 7;  // CUBLAS_STATUS_INVALID_VALUE
     ++current->live;
@@ -255,7 +296,8 @@ inline std::shared_ptr<const Cublaslt> FakeCuda::cublaslt() const {
     RTX_FAKE("cublasLtMatrixLayoutSetAttribute");
     auto* fake = reinterpret_cast<FakeMatrixLayout*>(layout);
     if (attribute == cublas::layout_batch_count && bytes == 4) return std::memcpy(&fake->batch, value, bytes), 0;
-    if (attribute == cublas::layout_batch_stride && bytes == 8) return std::memcpy(&fake->batch_stride, value, bytes), 0;
+    if (attribute == cublas::layout_batch_stride && bytes == 8)
+      return std::memcpy(&fake->batch_stride, value, bytes), 0;
     return 7;
   };
   t->preference_create = [](cublas::Preference* preference) -> cublas::Status {
@@ -312,8 +354,8 @@ inline std::shared_ptr<const Cublaslt> FakeCuda::cublaslt() const {
           for (uint64_t k = 0; k < inner; ++k)
             sum += (desc->transpose_a ? at(a_data, a, batch, k, i) : at(a_data, a, batch, i, k)) *
                    (desc->transpose_b ? at(b_data, b, batch, j, k) : at(b_data, b, batch, k, j));
-          static_cast<float*>(d_data)[batch * d->batch_stride + static_cast<int64_t>(i) +
-                                      static_cast<int64_t>(j) * d->leading] = sum;
+          static_cast<float*>(
+              d_data)[batch * d->batch_stride + static_cast<int64_t>(i) + static_cast<int64_t>(j) * d->leading] = sum;
         }
     return 0;
   };

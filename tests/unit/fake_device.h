@@ -42,7 +42,9 @@ class FakeDevice : public Device {
     RTX_TRY(call("create stream"));
     return std::unique_ptr<Stream>(std::make_unique<FakeStream>(*this));
   }
-  Result<std::unique_ptr<Event>> create_event() override { return make_error(ErrorKind::internal, "E799", "no events"); }
+  Result<std::unique_ptr<Event>> create_event() override {
+    return make_error(ErrorKind::internal, "E799", "no events");
+  }
   Result<void> copy_to_device(Stream&, DevicePointer to, std::span<const std::byte> from) override {
     RTX_TRY(call(concat("copy to device ", from.size())));
     if (!from.empty()) std::memcpy(reinterpret_cast<void*>(to), from.data(), from.size());
@@ -71,10 +73,10 @@ class FakeDevice : public Device {
   struct FakeStorage : TensorStorage, Counted {
     FakeStorage(FakeDevice& owner, int64_t bytes) : Counted(owner), size(bytes) {
       // From a 256-byte boundary, and filled so that a read of what nobody wrote shows.
-      memory = ::operator new(static_cast<size_t>(bytes) + 1, std::align_val_t{256});
+      memory = ::operator new (static_cast<size_t>(bytes) + 1, std::align_val_t{256});
       std::memset(memory, 0xee, static_cast<size_t>(bytes));
     }
-    ~FakeStorage() override { ::operator delete(memory, std::align_val_t{256}); }
+    ~FakeStorage() override { ::operator delete (memory, std::align_val_t{256}); }
     DevicePointer address() const override { return reinterpret_cast<DevicePointer>(memory); }
     int64_t bytes() const override { return size; }
     void* memory;
