@@ -26,6 +26,7 @@ LAYERS = {
     "cli": (["codegen", "frontend", "passes", "runtime/cpu", "runtime", "runtime/package", "ir", "base"],
             ["posix", "cli11", "fmt", "json"]),
     "cli/rtx_run.cpp": (["cli", "runtime/cpu", "runtime", "runtime/package", "base"], ["posix", "cli11", "fmt"]),
+    "examples": (["runtime/cpu", "runtime", "runtime/package", "base"], []),
     "cmake": ([], ["fmt"]),
     "tests": (ANYTHING, ANYTHING),
     "bench": (ANYTHING, ANYTHING),
