@@ -19,11 +19,13 @@ struct PlannerRow {
 constexpr PlannerRow planners[] = {
     {Op::reshape, plan_reshape},       {Op::transpose, plan_transpose},     {Op::broadcast, plan_broadcast},
     {Op::slice, plan_slice},           {Op::concat, plan_concat},           {Op::pad, plan_pad},
-    {Op::iota, plan_iota},             {Op::gather, plan_gather},           {Op::reduce_sum, plan_reduce},
-    {Op::reduce_mean, plan_reduce},    {Op::reduce_max, plan_reduce},       {Op::reduce_min, plan_reduce},
-    {Op::reduce_prod, plan_reduce},    {Op::argmax, plan_argmax},           {Op::matmul, plan_matmul},
-    {Op::conv, plan_conv},             {Op::softmax, plan_softmax},         {Op::log_softmax, plan_softmax},
-    {Op::layer_norm, plan_norm},       {Op::rms_norm, plan_norm},
+    {Op::iota, plan_iota},             {Op::gather, plan_gather},           {Op::gather_nd, plan_gather_nd},
+    {Op::gather_elements, plan_gather_elements},
+    {Op::reduce_sum, plan_reduce},     {Op::reduce_mean, plan_reduce},      {Op::reduce_max, plan_reduce},
+    {Op::reduce_min, plan_reduce},     {Op::reduce_prod, plan_reduce},      {Op::argmax, plan_argmax},
+    {Op::cumsum, plan_cumsum},         {Op::matmul, plan_matmul},           {Op::conv, plan_conv},
+    {Op::softmax, plan_softmax},       {Op::log_softmax, plan_softmax},     {Op::layer_norm, plan_norm},
+    {Op::rms_norm, plan_norm},
 };
 
 OpPlanner find_planner(Op op) {

@@ -93,6 +93,31 @@ class ArgmaxStep : public Step {
   Place to_;
 };
 
+// x [outer, length, inner], along the middle.
+class CumsumStep : public Step {
+ public:
+  CumsumStep(const RowLoops& loops, Place x, int64_t outer, int64_t length, int64_t inner, int64_t element_bytes,
+             bool exclusive, bool reverse, Place to)
+      : loops_(loops), x_(x), outer_(outer), length_(length), inner_(inner), element_bytes_(element_bytes),
+        exclusive_(exclusive), reverse_(reverse), to_(to) {}
+  Result<void> run(const StepContext& context) override {
+    context.pool.run_ranges(outer_ * inner_, rows_per_task(length_), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t at = (row / inner_ * length_ * inner_ + row % inner_) * element_bytes_;
+        loops_.cumsum(context.at(x_) + at, length_, inner_, exclusive_, reverse_, context.at(to_) + at);
+      }
+    });
+    return Ok{};
+  }
+
+ private:
+  const RowLoops& loops_;
+  Place x_;
+  int64_t outer_, length_, inner_, element_bytes_;
+  bool exclusive_, reverse_;
+  Place to_;
+};
+
 class SoftmaxStep : public Step {
  public:
   SoftmaxStep(const RowLoops& loops, Rows rows, bool logarithm, Place to)
@@ -218,6 +243,21 @@ Result<bool> plan_argmax(BodyPlanner& planner, const Operation& operation) {
   planner.add<ArgmaxStep>(row_loops(planner.isa(), lane),
                           Rows{lanes, count, type.shape[static_cast<size_t>(axis)], lane_bytes(lane)},
                           operation.attributes.boolean("select_last"), to);
+  return true;
+}
+
+Result<bool> plan_cumsum(BodyPlanner& planner, const Operation& operation) {
+  const Value *x = operation.operand(0), *result = operation.result();
+  const ConcreteType type = planner.type(x);
+  const size_t axis = static_cast<size_t>(operation.attributes.integer("axis"));
+  if (!has_row_loops(type.dtype)) return false;
+  const Lane lane = lane_of(type.dtype);
+  RTX_ASSIGN(Place lanes, planner.contiguous_lanes(x));
+  RTX_ASSIGN(Place to, planner.define_lanes(result));
+  planner.add<CumsumStep>(row_loops(planner.isa(), lane), lanes, extent(type.shape, 0, axis), type.shape[axis],
+                          extent(type.shape, axis + 1, type.shape.size()), lane_bytes(lane),
+                          operation.attributes.boolean("exclusive"), operation.attributes.boolean("reverse"), to);
+  RTX_TRY(planner.store_lanes(result, to));
   return true;
 }
 

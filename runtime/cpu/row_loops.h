@@ -35,6 +35,8 @@ struct RowLoops {
   void (*softmax)(const void* x, int64_t length, bool logarithm, void* to);
   void (*norm)(const NormRow& row);
   int64_t (*argmax)(const void* x, int64_t length, bool select_last);
+  // Running sums of x[i * stride], i < length, in the wide type, in the order of the direction.
+  void (*cumsum)(const void* x, int64_t length, int64_t stride, bool exclusive, bool reverse, void* to);
 };
 
 // For the lanes f64, f32, i64 and i32.

@@ -116,6 +116,41 @@ TEST_CASE("gather wraps and clamps indices") {
   check_body(body, 0);
 }
 
+TEST_CASE("gather_nd and gather_elements agree with the evaluator") {
+  for (DType dtype : all_dtypes) {
+    for (DType index_dtype : {DType::i64, DType::i32}) {
+      BodyCase body;
+      Value* data = body.input(random_tensor(dtype, {3, 4, 6}, 11));
+      Value* tuples = body.input(random_tensor(index_dtype, {3, 5, 2}, 12, -1, 1));
+      Value* indices = body.input(random_tensor(index_dtype, {2, 9, 6}, 13, -1, 1));
+      Value* rows = body.input(random_tensor(index_dtype, {3, 1, 20}, 14, -1, 1));
+      body.yield({body.op(Op::gather_nd, {data, tuples}, {{"batch_dims", int64_t{0}}}),
+                  body.op(Op::gather_nd, {data, tuples}, {{"batch_dims", int64_t{1}}}),
+                  body.op(Op::gather_elements, {data, indices}, {{"axis", int64_t{1}}}),
+                  body.op(Op::gather_elements, {data, rows}, {{"axis", int64_t{2}}})});
+      check_body(body, 0);
+    }
+  }
+  BodyCase body;
+  Value* data = body.input(Tensor(DType::f32, {2, 0}));
+  Value* tuples = body.input(Tensor(DType::i64, {3, 2}));
+  Value* indices = body.input(Tensor(DType::i64, {2, 3}));
+  body.yield({body.op(Op::gather_nd, {data, tuples}, {{"batch_dims", int64_t{0}}}),
+              body.op(Op::gather_elements, {data, indices}, {{"axis", int64_t{1}}})});
+  check_body(body, 0);
+}
+
+TEST_CASE("running sums agree with the evaluator for every dtype and direction") {
+  for (DType dtype : numbers) {
+    for (int64_t axis : {0, 1, 2}) {
+      for (int form = 0; form < 4; ++form) {
+        check_one(random_tensor(dtype, {3, 50, 7}, 13, -1, 1), Op::cumsum,
+                  {{"axis", axis}, {"exclusive", form % 2 == 1}, {"reverse", form >= 2}});
+      }
+    }
+  }
+}
+
 TEST_CASE("reductions over any axes agree with the evaluator for every dtype") {
   const Integers axes_lists[] = {{}, {0}, {1}, {2}, {3}, {0, 1}, {2, 3}, {1, 3}, {0, 2}, {0, 1, 2, 3}};
   for (Op op : {Op::reduce_sum, Op::reduce_mean, Op::reduce_max, Op::reduce_min, Op::reduce_prod}) {
@@ -269,10 +304,10 @@ TEST_CASE("the ops of transformers have loops of their own") {
 
 TEST_CASE("ops without loops of their own run on the evaluator") {
   BodyCase body;
-  Value* x = body.input(random_tensor(DType::f32, {4, 6}, 25));
-  Value* indices = body.input(random_tensor(DType::i64, {4, 2}, 26, 0, 0.5));
-  body.yield({body.op(Op::cumsum, {x}, {{"axis", int64_t{1}}, {"exclusive", true}, {"reverse", true}}),
-              body.op(Op::gather_elements, {x, indices}, {{"axis", int64_t{1}}})});
+  Value* x = body.input(random_tensor(DType::i64, {4, 6}, 25));
+  Value* y = body.input(random_tensor(DType::u4, {5, 3}, 26));
+  body.yield({body.op(Op::matmul, {x, x}, {{"transpose_rhs", true}}),
+              body.op(Op::transpose, {y}, {{"perm", Integers{1, 0}}})});
   CHECK(runs_on_evaluator(body));
   check_body(body, 0);
 }
