@@ -9,13 +9,13 @@ namespace {
 
 HostTensor floats(std::vector<int64_t> shape, const std::vector<float>& values) {
   HostTensor tensor{.dtype = DType::f32, .shape = std::move(shape), .bytes = std::vector<std::byte>(values.size() * 4)};
-  std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+  if (!values.empty()) std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
   return tensor;
 }
 
 std::vector<float> values(const HostTensor& tensor) {
   std::vector<float> result(tensor.bytes.size() / 4);
-  std::memcpy(result.data(), tensor.bytes.data(), tensor.bytes.size());
+  if (!result.empty()) std::memcpy(result.data(), tensor.bytes.data(), tensor.bytes.size());
   return result;
 }
 

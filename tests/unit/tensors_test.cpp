@@ -19,7 +19,7 @@ HostTensor floats(const std::vector<float>& values) {
   HostTensor tensor{.dtype = DType::f32,
                     .shape = {static_cast<int64_t>(values.size())},
                     .bytes = std::vector<std::byte>(values.size() * 4)};
-  std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+  if (!values.empty()) std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
   return tensor;
 }
 
