@@ -1,6 +1,7 @@
 // Options of the tools that read ONNX models: dims, limits, external data.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 #include <string_view>
@@ -85,6 +86,31 @@ inline Result<onnx::ImportOptions> import_options(const OnnxOptions& options) {
       return make_error(ErrorKind::usage, "E001", concat("--dim ", escape_text(argument), ": the dim is given twice"));
   }
   return result;
+}
+
+// A --dim that names no dim of the model's inputs is a slip of the pen: E001 with the names there are.
+inline Result<void> check_dim_names(const onnx::ImportOptions& options, const onnx::Model& model) {
+  std::vector<std::string> known;
+  for (const onnx::ValueInfo& input : model.graph.inputs) {
+    if (!input.shape) continue;
+    for (const onnx::DeclaredDim& dim : *input.shape) {
+      if (dim.value || dim.param.empty()) continue;
+      known.push_back(dim.param);
+      if (const Result<Dim> parsed = parse_dim(dim.param)) parsed->collect_symbols(known);
+      known.push_back(sanitize_symbol(dim.param));
+    }
+  }
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  for (const auto& [name, range] : options.ranges) {
+    if (std::binary_search(known.begin(), known.end(), name)) continue;
+    const auto quoted = [](const std::string& text) { return concat("'", escape_text(text), "'"); };
+    return make_error(ErrorKind::usage, "E001",
+                      concat("--dim ", escape_text(name), ": the model has no dim of this name"))
+        .with_expected(known.empty() ? std::string("no --dim: all dims are fixed or have no name")
+                                     : concat("one of ", join(known, ", ", quoted)));
+  }
+  return Ok{};
 }
 
 }  // namespace rtx::cli

@@ -24,6 +24,7 @@ Result<void> run(const cli::Tool& tool, const Options& options) {
         .with_help("add --no-weights, or name a file");
   RTX_ASSIGN(const onnx::ImportOptions import_options, cli::import_options(options.onnx));
   RTX_ASSIGN(const onnx::Model model, onnx::read_model(options.input, options.onnx.read));
+  RTX_TRY(cli::check_dim_names(import_options, model));
   RTX_ASSIGN(const onnx::ImportResult imported, onnx::import_model(model, import_options));
   for (const Diagnostic& warning : imported.warnings) tool.print(warning);
   const Module& module = *imported.module;

@@ -14,6 +14,41 @@ Diagnostic invalid(std::string_view id, std::string message) {
   return make_error(ErrorKind::invalid, id, std::move(message));
 }
 
+// What to do about an error whose place knows nothing better.
+std::string_view general_help(std::string_view id) {
+  struct Help {
+    std::string_view id, text;
+  };
+  constexpr std::string_view damaged = "the file is cut or damaged; copy or export it again";
+  constexpr std::string_view exporter = "the exporter or an editing tool wrote it wrongly; export the model again";
+  constexpr std::string_view data = "copy the model together with its data, or export it again";
+  constexpr Help helps[] = {
+      {"E101", "name a .onnx file that an exporter wrote"},
+      {"E102", damaged},
+      {"E110", damaged},
+      {"E111", "rename it in the exporter"},
+      {"E112", "export the model with a supported opset"},
+      {"E201", "a graph must not depend on its own results; export the model again"},
+      {"E203", "the model may have been cut out of a larger one, or edited wrongly"},
+      {"E206", "functions of a model must not call themselves"},
+      {"E303", damaged},
+      {"E311", "put the data into the folder of the model, and name it by a relative path"},
+      {"E314", data},
+      {"E315", exporter},
+      {"E316", data},
+      {"E901", "check the path and the permissions"},
+  };
+  for (const Help& help : helps)
+    if (help.id == id) return help.text;
+  return exporter;
+}
+
+Error with_help(Error error) {
+  for (Diagnostic& diagnostic : error.diagnostics)
+    if (diagnostic.help.empty()) diagnostic.help = general_help(diagnostic.id);
+  return error;
+}
+
 Result<std::unique_ptr<onnx_schema::ModelProto>> parse(const File& file, const ReadLimits& limits) {
   RTX_ASSIGN(const std::string scanned, scan_model_file(file, limits));
   auto proto = std::make_unique<onnx_schema::ModelProto>();
@@ -68,9 +103,9 @@ Result<Model> read(std::shared_ptr<const File> file, const ReadOptions& options)
 
 Result<Model> read_model(const std::string& path, const ReadOptions& options) {
   Result<std::shared_ptr<const File>> file = File::open(path);
-  if (!file) return std::move(file).error();
+  if (!file) return with_help(std::move(file).error());
   Result<Model> model = read(std::move(file).value(), options);
-  if (!model) return std::move(model).error().within(escape_text(path));
+  if (!model) return with_help(std::move(model).error()).within(escape_text(path));
   return model;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "frontend/check_name.h"
 #include "rtx_onnx.pb.h"
 
@@ -353,7 +354,10 @@ class Scanner {
                         .with_where(path()));
       return true;
     }
-    return copy(length, emit, [](std::string_view) {});
+    if (field.dropped) return copy(length, emit, [](std::string_view) {});
+    text_.clear();
+    if (!copy(length, emit, [&](std::string_view bytes) { text_ += bytes; })) return false;
+    return is_utf8(text_) || malformed("E111", "text that is not UTF-8");
   }
 
   bool count_message(const FieldInfo& field, const MessageTable& parent) {
