@@ -61,7 +61,7 @@ class Tool {
                       .with_help("this is a bug in rtx; please report it with the command line"));
     }
     if (std::fflush(stdout) != 0 || std::ferror(stdout))
-      return fail(make_error(ErrorKind::io, "E903", "cannot write to the standard output"));
+      return fail(make_error(ErrorKind::io, "E907", "cannot write to the standard output"));
     return 0;
   }
 

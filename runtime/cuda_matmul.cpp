@@ -92,7 +92,7 @@ class PreparedProduct : public PreparedKernel {
 
   Result<void> enqueue(Stream& stream, std::span<const DevicePointer> buffers) override {
     if (buffers.size() != 3)
-      return make_error(ErrorKind::integrity, "E616", "a matrix product needs two operands and one result");
+      return make_error(ErrorKind::integrity, "E605", "a matrix product needs two operands and one result");
     RTX_TRY(context_.enter());
     const float one_f32 = 1, zero_f32 = 0;
     const double one_f64 = 1, zero_f64 = 0;

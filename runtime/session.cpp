@@ -126,7 +126,7 @@ Result<void> Session::check_buffers(const Binding& binding) const {
       }
     }
     if (bytes < 0 || bytes > available)
-      return make_error(ErrorKind::integrity, "E618",
+      return make_error(ErrorKind::integrity, "E606",
                         concat("buffer ", i, " of program '", program_.name, "' is larger than the memory behind it"))
           .with_expected(concat("at most ", available, " bytes"))
           .with_got(concat(buffer.bytes.text(), " = ", bytes));

@@ -64,7 +64,7 @@ Result<DeviceWeights> load_weights(const package::Package& package, Device& devi
   for (const std::string& name : names) {
     const auto entry = package.weights_index.find(name);
     if (entry == package.weights_index.end())
-      return make_error(ErrorKind::integrity, "E617", concat("the weights file lacks '", escape_text(name), "'"))
+      return make_error(ErrorKind::integrity, "E618", concat("the weights file lacks '", escape_text(name), "'"))
           .with_where(package.path);
     offsets.push_back(total);
     weights.bytes.push_back(entry->second.bytes);

@@ -24,7 +24,7 @@ struct DeviceWeights {
 };
 
 // Reads weights.safetensors once, from front to back, and hashes and copies each piece on the way. Errors: E611 if the
-// file is not the one of the manifest, E617 if it lacks a weight, and those of the device.
+// file is not the one of the manifest, E618 if it lacks a weight, and those of the device.
 Result<DeviceWeights> load_weights(const package::Package& package, Device& device, const WeightOptions& options = {});
 
 }  // namespace rtx::runtime

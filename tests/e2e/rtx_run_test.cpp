@@ -235,6 +235,20 @@ TEST_CASE("--help and --version go to stdout, --list-devices ends with the CPU")
   CHECK(contains(devices.out, "cpu "));
 }
 
+TEST_CASE("rtx-run needs no library but libc") {
+  if (RTX_SANITIZED) return;  // the sanitizers are libraries of their own
+  const CommandResult r = run_command({"readelf", "-d", RTX_RUN});
+  REQUIRE(r.exit_code == 0);
+  int needed = 0;
+  for (size_t at = r.out.find("(NEEDED)"); at != std::string::npos; at = r.out.find("(NEEDED)", at + 1)) {
+    const std::string line = r.out.substr(at, r.out.find('\n', at) - at);
+    CHECK_MESSAGE((contains(line, "[libc.so.6]") || contains(line, "[libm.so.6]") || contains(line, "[ld-linux")),
+                  line);
+    ++needed;
+  }
+  CHECK(needed > 0);
+}
+
 TEST_CASE("rtx-inspect shows the parts of a package") {
   const Fixture f;
   const CommandResult r = run_command({RTX_INSPECT, f.package, "--all", "--verify"});
