@@ -3,15 +3,17 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <set>
 #include <thread>
 
 #include "base/file.h"
 #include "cli/import_options.h"
 #include "cli/tool.h"
+#include "codegen/arch.h"
 #include "codegen/build_package.h"
+#include "codegen/nvrtc_worker.h"
 #include "ir/module_file.h"
 
 namespace {
@@ -64,19 +66,17 @@ Result<std::unique_ptr<Module>> load(const cli::Tool& tool, const Options& optio
   return module;
 }
 
-// "sm_120,cpu" and repeated options; "cpu" stands for the bodies that every package holds.
+// "sm_120,cpu" and repeated options; "cpu" stands for the bodies that every package holds. In order of capability, so
+// that the order on the command line does not matter.
 Result<std::vector<std::string>> chosen_archs(const Options& options) {
-  const std::vector<std::string> known = codegen::known_archs();
-  std::set<std::string> chosen;
   for (const std::string& arch : options.archs) {
-    if (arch == "cpu") continue;
-    if (std::find(known.begin(), known.end(), arch) == known.end()) {
-      return make_error(ErrorKind::usage, "E002", concat("unknown architecture '", escape_text(arch), "'"))
-          .with_expected(concat("cpu, ", join(known, ", ")));
-    }
-    chosen.insert(arch);
+    if (arch != "cpu") RTX_TRY(codegen::find_arch(arch));
   }
-  return std::vector<std::string>(chosen.begin(), chosen.end());
+  std::vector<std::string> chosen;
+  for (const codegen::Arch& arch : codegen::list_archs()) {
+    if (std::find(options.archs.begin(), options.archs.end(), arch.name) != options.archs.end()) chosen.emplace_back(arch.name);
+  }
+  return chosen;
 }
 
 Result<void> write_dump(const Options& options, std::string_view name, std::string_view text) {
@@ -91,7 +91,7 @@ Result<void> write_dump(const Options& options, std::string_view name, std::stri
 
 Result<void> run(const cli::Tool& tool, const Options& options) {
   if (options.list_archs) {
-    for (const std::string& arch : codegen::known_archs()) fmt::print("{}\n", arch);
+    for (const codegen::Arch& arch : codegen::list_archs()) fmt::print("{}\n", arch.name);
     fmt::print("cpu\n");
     return Ok{};
   }
@@ -102,7 +102,7 @@ Result<void> run(const cli::Tool& tool, const Options& options) {
   RTX_ASSIGN(build.archs, chosen_archs(options));
   build.jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (!options.no_kernel_cache) build.kernel_cache = options.kernel_cache.empty() ? default_kernel_cache() : options.kernel_cache;
-  build.compiler_worker = "/proc/self/exe";
+  build.on_warning = [&](const Diagnostic& warning) { tool.print(warning); };
   if (!options.dump_phases.empty() || !options.dump_kernels.empty()) {
     build.dump = [&](std::string_view name, std::string_view text) { return write_dump(options, name, text); };
   }
@@ -121,6 +121,7 @@ Result<void> run(const cli::Tool& tool, const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 3 && argv[1] == codegen::nvrtc_worker_argument) return codegen::nvrtc_worker_main(argv[2]);
   cli::Tool tool("rtx-compile", "Compiles a module (.rtxir) or an ONNX model (.onnx) to a package.");
   Options options;
   tool.app.add_option("model", options.input, ".rtxir or .onnx file");

@@ -7,7 +7,7 @@
 namespace rtx::codegen {
 
 // Fills archs, and code range and resources of each launch of `manifest`, which was made from `plan`.
-Result<void> add_machine_code(const ModulePlan& plan, const BuildOptions& options, const std::string& folder,
-                              package::Manifest& manifest);
+Result<void> add_machine_code(const Module& module, const ModulePlan& plan, const BuildOptions& options,
+                              const std::string& folder, package::Manifest& manifest);
 
 }  // namespace rtx::codegen

@@ -46,7 +46,7 @@ Result<void> make_canonical(Module& module, const BuildOptions& options) {
     RTX_TRY(run_canonical_pipeline(module, pipeline));
   }
   if (module.stage != Stage::canonical) {
-    return make_error(ErrorKind::invalid, "E411", concat("the module is in stage ", to_string(module.stage)))
+    return make_error(ErrorKind::invalid, "E412", concat("the module is in stage ", to_string(module.stage)))
         .with_expected("stage imported or canonical");
   }
   return dump(options, "canonical.rtxir", options.dump ? print(module) : std::string());
@@ -66,10 +66,6 @@ Result<void> dump_kernels(const ModulePlan& plan, const BuildOptions& options) {
 }
 
 }  // namespace
-
-std::vector<std::string> known_archs() {
-  return {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_120", "sm_120a"};
-}
 
 Result<ModulePlan> plan(Module& module, const BuildOptions& options) {
   RTX_TRY(make_canonical(module, options));
@@ -95,7 +91,7 @@ Result<void> build_package(Module& module, const std::string& path, const BuildO
   RTX_ASSIGN(std::unique_ptr<FolderWriter> folder, FolderWriter::create(path, package::is_package_folder));
   if (!options.archs.empty()) {
     Phase phase(options, "kernels");
-    RTX_TRY(add_machine_code(planned, options, folder->path(), manifest));
+    RTX_TRY(add_machine_code(module, planned, options, folder->path(), manifest));
     RTX_ASSIGN(package::FileEntry entry, describe_file(folder->path(), package::fatbin_name));
     manifest.files.push_back(std::move(entry));
   }

@@ -17,17 +17,16 @@ struct BuildOptions {
   std::vector<std::string> archs;  // "sm_90a" ...; empty: a package for the CPU device alone
   int jobs = 1;                    // compiler processes
   std::string kernel_cache;        // folder; empty: none
-  std::string compiler_worker;     // the program that compiles one kernel (rtx-compile itself)
+  std::string compiler_worker = "/proc/self/exe";  // a program that serves nvrtc_worker_main
   // Called with the text of each phase ("canonical.rtxir", "fused.rtxir", "plan.txt", "kernels/NAME.cu"); may be empty.
   std::function<Result<void>(std::string_view name, std::string_view text)> dump;
   // Called when a phase ends; may be empty.
   std::function<void(std::string_view phase, double elapsed_ms)> on_phase;
   // Called while kernels compile; may be empty.
   std::function<void(size_t done, size_t all)> on_kernel;
+  // Trouble that costs time only; may be empty.
+  std::function<void(const Diagnostic&)> on_warning;
 };
-
-// The architectures that machine code can be made for, in order.
-std::vector<std::string> known_archs();
 
 // canonical -> planned; `module` is left in stage fused.
 Result<ModulePlan> plan(Module& module, const BuildOptions& options);
