@@ -30,6 +30,20 @@ int64_t element_count(const std::vector<int64_t>& shape) {
   return count;
 }
 
+// max(past, 7) == 11 is past == 11: an expression over one symbol that takes the value `target` exactly where the symbol
+// does. Not min(seq, 512) == 512, which holds for many sizes.
+std::optional<Dim::Solution> solve_by_trial(const Dim& a, const Dim& b) {
+  const Dim &expression = a.is_constant() ? b : a, &target = a.is_constant() ? a : b;
+  std::vector<std::string> names;
+  expression.collect_symbols(names);
+  if (!target.is_constant() || names.size() != 1 || target.constant() == INT64_MAX || target.constant() == INT64_MIN)
+    return std::nullopt;
+  auto hits = [&](int64_t value) { return expression.substituted(names[0], value) == target; };
+  int64_t value = target.constant();
+  if (!hits(value) || hits(value - 1) || hits(value + 1)) return std::nullopt;
+  return Dim::Solution{names[0], value};
+}
+
 bool has_blank_separated(std::string_view list, std::string_view word) {
   while (!list.empty()) {
     size_t end = list.find(' ');
@@ -527,6 +541,7 @@ bool Importer::unify(const Dim& stale_a, const Dim& stale_b) {
   Dim a = fresh(stale_a), b = fresh(stale_b);
   if (a == b) return true;
   auto solution = Dim::solve(a, b);
+  if (!solution) solution = solve_by_trial(a, b);
   if (!solution) return false;
   const auto& [symbol, value] = *solution;
   auto range = module_->symbols.find(symbol);

@@ -119,6 +119,19 @@ Result<Value*> biased_gelu(Conversion& c, Value* x) {
   return c.emit(Op::gelu, {x}, {{"approximate", std::string(tanh_form ? "tanh" : "none")}});
 }
 
+// The left half times the exact gelu of the right half, after the bias.
+Result<Value*> bias_split_gelu(Conversion& c, Value* x) {
+  RTX_ASSIGN(Value * bias, c.input(1));
+  RTX_ASSIGN(x, c.emit(Op::add, {x, bias}));
+  int axis = x->type.rank() - 1;
+  auto half = axis >= 0 ? x->type.shape[axis].divided_by(2) : std::nullopt;
+  if (!half) return c.invalid("E327", "the last axis must be even").with_got(x->type.str());
+  RTX_ASSIGN(Value * left, c.slice(x, axis, 0, *half));
+  RTX_ASSIGN(Value * right, c.slice(x, axis, *half, *half));
+  RTX_ASSIGN(right, c.emit(Op::gelu, {right}));
+  return c.emit(Op::mul, {left, right});
+}
+
 Result<Value*> quick_gelu(Conversion& c, Value* x) { return swish_of(c, x, c.real("alpha", 1.702f)); }
 Result<Value*> swish(Conversion& c, Value* x) { return swish_of(c, x, c.real("alpha", 1)); }
 
@@ -199,6 +212,7 @@ constinit const Converter activation_converters[] = {
     {"Gelu", 1, applied<biased_gelu<false>>, never, "", 1, 1, microsoft},
     {"BiasGelu", 1, applied<biased_gelu<false>>, never, "", 2, 2, microsoft},
     {"FastGelu", 1, applied<biased_gelu<true>>, never, "", 1, 2, microsoft},
+    {"BiasSplitGelu", 1, applied<bias_split_gelu>, never, "", 2, 2, microsoft},
     {"QuickGelu", 1, applied<quick_gelu>, never, "alpha", 1, 1, microsoft},
 };
 std::span<const Converter> activation_table() { return activation_converters; }

@@ -42,7 +42,7 @@ Result<Value*> scaled(Conversion& c, Value* x, double factor) {
 }
 
 // alpha * op(A) * op(B) + beta * C. C broadcasts to the result but may not enlarge it (H45).
-Result<void> gemm(Conversion& c) {
+Result<Value*> gemm_value(Conversion& c) {
   for (size_t i = 0; i < 2; ++i)
     if (c.rank(i) != 2) return c.invalid("E327", concat("input ", i, " of Gemm must have rank 2")).with_got(c.type(i).str());
   double alpha = c.real("alpha", 1), beta = c.real("beta", 1);
@@ -61,6 +61,47 @@ Result<void> gemm(Conversion& c) {
     if (y->type.shape != before)
       return c.invalid("E334", "C enlarges the result of Gemm").with_expected(to_string(before)).with_got(to_string(y->type.shape));
   }
+  return y;
+}
+
+Result<void> gemm(Conversion& c) {
+  RTX_ASSIGN(Value * y, gemm_value(c));
+  c.set(0, y);
+  return Ok{};
+}
+
+// The activation that onnxruntime fuses behind Gemm and Conv, with its parameters.
+Result<Value*> activated(Conversion& c, Value* x, double alpha, double beta) {
+  std::string name = c.string("activation", "");
+  DType dtype = x->type.dtype;
+  if (name.empty()) return x;
+  if (name == "Relu") return c.emit(Op::relu, {x});
+  if (name == "Tanh") return c.emit(Op::tanh, {x});
+  if (name == "Sigmoid") return c.emit(Op::sigmoid, {x});
+  RTX_ASSIGN(Value * a, c.scalar(dtype, alpha));
+  RTX_ASSIGN(Value * b, c.scalar(dtype, beta));
+  if (name == "Clip") {
+    RTX_ASSIGN(x, c.emit(Op::maximum, {x, a}));
+    return c.emit(Op::minimum, {x, b});
+  }
+  RTX_ASSIGN(Value * scaled_x, c.emit(Op::mul, {x, a}));
+  if (name == "HardSigmoid") {
+    RTX_ASSIGN(Value * one, c.scalar(dtype, 1));
+    RTX_ASSIGN(x, c.emit(Op::add, {scaled_x, b}));
+    RTX_ASSIGN(x, c.emit(Op::minimum, {x, one}));
+    return c.emit(Op::relu, {x});
+  }
+  if (name == "LeakyRelu") {
+    RTX_ASSIGN(Value * zero, c.scalar(dtype, 0));
+    RTX_ASSIGN(Value * negative, c.emit(Op::less, {x, zero}));
+    return c.emit(Op::select, {negative, scaled_x, x});
+  }
+  return c.unsupported(concat("activation '", escape_text(name), "'"));
+}
+
+Result<void> fused_gemm(Conversion& c) {
+  RTX_ASSIGN(Value * y, gemm_value(c));
+  RTX_ASSIGN(y, activated(c, y, c.real("activation_alpha", 0.01), c.real("activation_beta", 0)));
   c.set(0, y);
   return Ok{};
 }
@@ -132,7 +173,7 @@ Result<std::vector<int64_t>> conv_pads(Conversion& c, const std::vector<int64_t>
   return pads;
 }
 
-Result<void> conv(Conversion& c) {
+Result<Value*> conv_value(Conversion& c) {
   if (c.rank(0) < 3) return c.invalid("E327", "Conv needs rank 3 or more").with_got(c.type(0).str());
   if (c.rank(1) != c.rank(0)) return c.invalid("E327", "the weight of Conv has another rank").with_got(c.type(1).str());
   size_t spatial = c.rank(0) - 2;
@@ -147,15 +188,34 @@ Result<void> conv(Conversion& c) {
   }
   RTX_ASSIGN(std::vector<int64_t> pads, conv_pads(c, strides, dilations));
   std::vector<Value*> operands;
-  for (size_t i = 0; i < c.input_count(); ++i) {
+  for (size_t i = 0; i < std::min<size_t>(c.input_count(), 3) && c.has(i); ++i) {
     RTX_ASSIGN(Value * operand, c.input(i));
     operands.push_back(operand);
   }
-  RTX_ASSIGN(Value * y, c.emit(Op::conv, std::move(operands),
+  return c.emit(Op::conv, std::move(operands),
                                {{"strides", strides},
                                 {"dilations", dilations},
                                 {"pads", pads},
-                                {"groups", c.integer("group", 1)}}));
+                                {"groups", c.integer("group", 1)}});
+}
+
+Result<void> conv(Conversion& c) {
+  RTX_ASSIGN(Value * y, conv_value(c));
+  c.set(0, y);
+  return Ok{};
+}
+
+// Input Z is added before the activation.
+Result<void> fused_conv(Conversion& c) {
+  RTX_ASSIGN(Value * y, conv_value(c));
+  if (c.has(3)) {
+    RTX_ASSIGN(Value * z, c.input(3));
+    RTX_ASSIGN(y, c.emit(Op::add, {y, z}));
+  }
+  const auto* parameters = c.attribute<std::vector<float>>("activation_params");
+  double alpha = parameters && !parameters->empty() ? (*parameters)[0] : 0.01;
+  double beta = parameters && parameters->size() > 1 ? (*parameters)[1] : 0;
+  RTX_ASSIGN(y, activated(c, y, alpha, beta));
   c.set(0, y);
   return Ok{};
 }
@@ -330,6 +390,10 @@ constinit const Converter contraction_converters[] = {
     {"Conv", 1, conv, never, conv_attributes, 2, 3},
     {"Einsum", 12, einsum, never, "equation", 1, any_number},
     {"FusedMatMul", 1, fused_matmul, never, fused_attributes, 2, 2, "com.microsoft"},
+    {"FusedGemm", 1, fused_gemm, never,
+     "activation activation_alpha activation_beta activation_gamma alpha beta transA transB", 2, 3, "com.microsoft"},
+    {"FusedConv", 1, fused_conv, never,
+     "activation activation_params auto_pad dilations group kernel_shape pads strides", 2, 4, "com.microsoft"},
     {"TransposeMatMul", 1, fused_matmul, never, fused_attributes, 2, 2, "com.microsoft"},
 };
 std::span<const Converter> contraction_table() { return contraction_converters; }

@@ -48,6 +48,42 @@ Result<void> gather_nd(Conversion& c) {
   return Ok{};
 }
 
+// The cache with `update` written along one axis from a position of each batch row on; in circular mode positions wrap.
+Result<void> tensor_scatter(Conversion& c) {
+  RTX_ASSIGN(int axis, c.axis(c.integer("axis", -2), c.rank(0)));
+  std::string mode = c.string("mode", "linear");
+  if (mode != "linear" && mode != "circular") return c.invalid("E321", concat("mode '", escape_text(mode), "'"));
+  int rank = c.rank(0);
+  if (axis == 0) return c.invalid("E321", "TensorScatter along the batch axis");
+  RTX_ASSIGN(Value * cache, c.input(0));
+  RTX_ASSIGN(Value * update, c.input(1));
+  Dim length = cache->type.shape[axis], rows = update->type.shape[axis];
+  RTX_ASSIGN(Value * index, c.iota(DType::i64, rank, axis, length));
+  if (c.has(2)) {
+    RTX_ASSIGN(Value * start, c.input(2));
+    RTX_ASSIGN(start, c.cast(start, DType::i64));
+    Shape column(rank, 1);
+    column[0] = start->type.element_count();
+    RTX_ASSIGN(start, c.reshape(start, std::move(column)));
+    RTX_ASSIGN(index, c.emit(Op::sub, {index, start}));
+  }
+  if (mode == "circular") {
+    RTX_ASSIGN(Value * period, c.dim_scalar(length));
+    RTX_ASSIGN(index, c.emit(Op::mod, {index, period}));
+  }
+  RTX_ASSIGN(Value * zero, c.scalar(DType::i64, 0));
+  RTX_ASSIGN(Value * count, c.dim_scalar(rows));
+  RTX_ASSIGN(Value * after, c.emit(Op::less_equal, {zero, index}));
+  RTX_ASSIGN(Value * inside, c.emit(Op::less, {index, count}));
+  RTX_ASSIGN(inside, c.emit(Op::logical_and, {after, inside}));
+  RTX_ASSIGN(index, c.emit(Op::maximum, {index, zero}));
+  RTX_ASSIGN(index, c.broadcast(index, cache->type.shape));
+  RTX_ASSIGN(Value * fresh, c.emit(Op::gather_elements, {update, index}, {{"axis", static_cast<int64_t>(axis)}}));
+  RTX_ASSIGN(Value * y, c.emit(Op::select, {inside, fresh, cache}));
+  c.set(0, y);
+  return Ok{};
+}
+
 // values = [off, on]; the new axis of size `depth` stands at `axis` of the output.
 Result<void> one_hot(Conversion& c) {
   int rank = c.rank(0) + 1;
@@ -85,6 +121,7 @@ constinit const Converter indexing_converters[] = {
     {"GatherElements", 11, gather_elements, moves_first, "axis", 2, 2},
     {"GatherND", 11, gather_nd, moves_first, "", 2, 2},
     {"GatherND", 12, gather_nd, moves_first, "batch_dims", 2, 2},
+    {"TensorScatter", 24, tensor_scatter, never, "axis mode", 2, 3},
     {"OneHot", 9, one_hot, fold, "axis", 3, 3},
 };
 std::span<const Converter> indexing_table() { return indexing_converters; }

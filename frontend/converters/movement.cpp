@@ -534,6 +534,7 @@ constinit const Converter movement_converters[] = {
     {"Pad", 11, pad_11, never, "mode", 2, 3},
     {"Pad", 18, pad_11, never, "mode", 2, 4},
     {"Trilu", 14, trilu, fold, "upper", 1, 2},
+    {"Trilu", 1, trilu, fold, "upper", 1, 2, "com.microsoft"},
 };
 std::span<const Converter> movement_table() { return movement_converters; }
 

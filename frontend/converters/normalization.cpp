@@ -136,6 +136,54 @@ Result<void> skip_normalization(Conversion& c, bool rms) {
 Result<void> skip_layer_normalization(Conversion& c) { return skip_normalization(c, false); }
 Result<void> skip_simplified_layer_normalization(Conversion& c) { return skip_normalization(c, true); }
 
+// Row sums of word, position and segment embeddings, then the layer norm (H58). Inputs: input_ids, segment_ids, word,
+// position and segment tables, gamma, beta, mask, position_ids.
+Result<void> embed_layer_normalization(Conversion& c) {
+  double epsilon = c.real("epsilon", 1e-12f);
+  RTX_ASSIGN(Value * ids, c.input(0));
+  if (ids->type.rank() != 2) return c.invalid("E327", "input_ids must have rank 2").with_got(ids->type.str());
+  Shape shape = ids->type.shape;
+  RTX_ASSIGN(Value * words, c.input(2));
+  RTX_ASSIGN(Value * table, c.input(3));
+  RTX_ASSIGN(Value * sum, c.emit(Op::gather, {words, ids}, {{"axis", int64_t{0}}}));
+  Value* positions = nullptr;
+  if (c.has(8)) {
+    RTX_ASSIGN(positions, c.input(8));
+  } else {
+    RTX_ASSIGN(positions, c.iota(DType::i64, 2, 1, shape[1]));
+  }
+  RTX_ASSIGN(Value * position, c.emit(Op::gather, {table, positions}, {{"axis", int64_t{0}}}));
+  RTX_ASSIGN(sum, c.emit(Op::add, {sum, position}));
+  if (c.has(1) && c.has(4)) {
+    RTX_ASSIGN(Value * segments, c.input(1));
+    RTX_ASSIGN(Value * segment_table, c.input(4));
+    RTX_ASSIGN(Value * segment, c.emit(Op::gather, {segment_table, segments}, {{"axis", int64_t{0}}}));
+    RTX_ASSIGN(sum, c.emit(Op::add, {sum, segment}));
+  }
+  RTX_ASSIGN(Value * gamma, c.input(5));
+  RTX_ASSIGN(Value * beta, optional_input(c, 6));
+  RTX_ASSIGN(Value * y, normalized(c, sum, gamma, beta, 2, epsilon, false, DType::f32));
+  c.set(0, y);
+  if (c.wants(2)) c.set(2, sum);
+  if (!c.wants(1)) return Ok{};
+  // mask_index: where each row's mask first turns 0, or its length; zeros without a mask.
+  Value* index = nullptr;
+  if (c.has(7)) {
+    RTX_ASSIGN(Value * mask, c.input(7));
+    RTX_ASSIGN(mask, c.cast(mask, DType::boolean));
+    RTX_ASSIGN(Value * column, c.iota(DType::i32, 2, 1, shape[1]));
+    RTX_ASSIGN(Value * length, c.dim_scalar(shape[1]));
+    RTX_ASSIGN(length, c.cast(length, DType::i32));
+    RTX_ASSIGN(index, c.emit(Op::select, {mask, length, column}));
+    RTX_ASSIGN(index, c.reduce(Op::reduce_min, index, {1}, false));
+  } else {
+    RTX_ASSIGN(index, c.scalar(DType::i32, 0));
+    RTX_ASSIGN(index, c.broadcast(index, {shape[0]}));
+  }
+  c.set(1, index);
+  return Ok{};
+}
+
 // ---- Per-channel forms
 
 // A [channels] vector as [channels, 1, 1, ...] for an input of the given rank.
@@ -258,6 +306,7 @@ constinit const Converter normalization_converters[] = {
     {"LpNormalization", 1, lp_normalization, never, "axis p"},
     {"LayerNormalization", 1, layer_normalization, never, norm_attributes, 2, 3, "com.microsoft"},
     {"SimplifiedLayerNormalization", 1, rms_normalization, never, norm_attributes, 2, 2, "com.microsoft"},
+    {"EmbedLayerNormalization", 1, embed_layer_normalization, never, "epsilon mask_index_type", 7, 9, "com.microsoft"},
     {"SkipLayerNormalization", 1, skip_layer_normalization, never, "epsilon", 3, 5, "com.microsoft"},
     {"SkipSimplifiedLayerNormalization", 1, skip_simplified_layer_normalization, never, "epsilon", 3, 4, "com.microsoft"},
 };

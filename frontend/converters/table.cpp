@@ -11,7 +11,7 @@ std::span<const std::span<const Converter>> all_converters() {
   static const std::array tables = {elementwise_table(), shape_table(),       movement_table(),
                                     indexing_table(),    reduction_table(),   contraction_table(),
                                     normalization_table(), activation_table(), attention_table(),
-                                    quantization_table()};
+                                    contrib_attention_table(), group_query_attention_table(), quantization_table()};
   return tables;
 }
 

@@ -17,6 +17,8 @@ std::span<const Converter> contraction_table();
 std::span<const Converter> normalization_table();
 std::span<const Converter> activation_table();
 std::span<const Converter> attention_table();
+std::span<const Converter> contrib_attention_table();
+std::span<const Converter> group_query_attention_table();
 std::span<const Converter> quantization_table();
 
 }  // namespace rtx::onnx
