@@ -29,7 +29,7 @@ void matmul_f32(benchmark::State& state) {
   const AlignedBuffer lhs = filled(m * k), rhs = filled(k * n), result = filled(m * n);
   ThreadPool pool(static_cast<int>(state.range(4)));
   Workspace workspace;
-  const MatmulShape shape = {DType::f32, m, n, k, false, state.range(3) == 1, {0}, {0}, {0}};
+  const MatmulShape shape = MatmulShape::plain(DType::f32, m, n, k, state.range(3) == 1);
   for (auto _ : state) {
     if (!matmul(shape, isa, lhs.data(), rhs.data(), result.data(), pool, workspace)) state.SkipWithError("out of memory");
   }

@@ -68,8 +68,8 @@ Result<void> matmul(const MatmulShape& s, Isa isa, const void* lhs, const void* 
   const int64_t panels = ceil_div(s.m, 8 * loops.tile_rows);
   const auto pack = [&](int64_t task) {
     const int64_t which = task / panels, begin = task % panels * 8 * loops.tile_rows;
-    loops.pack_lhs(static_cast<const std::byte*>(lhs) + lhs_starts[which] * element, s.transpose_lhs ? 1 : s.k,
-                   s.transpose_lhs ? s.m : 1, begin, std::min(begin + 8 * loops.tile_rows, s.m), s.k,
+    loops.pack_lhs(static_cast<const std::byte*>(lhs) + lhs_starts[which] * element, s.lhs.row, s.lhs.column,
+                   begin, std::min(begin + 8 * loops.tile_rows, s.m), s.k,
                    workspace.shared.data() + which * packed_bytes);
   };
   pool.run(panels * static_cast<int64_t>(lhs_starts.size()), pack);
@@ -84,7 +84,7 @@ Result<void> matmul(const MatmulShape& s, Isa isa, const void* lhs, const void* 
     const int64_t which = std::lower_bound(lhs_starts.begin(), lhs_starts.end(), s.lhs_offsets[b]) - lhs_starts.begin();
     loops.run({row, std::min(row + parts.rows, s.m), column, std::min(column + parts.columns, s.n), s.k,
                workspace.shared.data() + which * packed_bytes, static_cast<const std::byte*>(rhs) + s.rhs_offsets[b] * element,
-               s.transpose_rhs ? 1 : s.n, s.transpose_rhs ? s.k : 1,
+               s.rhs.row, s.rhs.column,
                static_cast<std::byte*>(result) + s.result_offsets[b] * element, s.n,
                workspace.slots.data() + slot * scratch});
   });

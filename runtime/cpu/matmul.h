@@ -1,4 +1,5 @@
-// Matrix products on the CPU: result[b] = lhs[b] * rhs[b], [m, n] = [m, k] * [k, n], row-major.
+// Matrix products on the CPU: result[b] = lhs[b] * rhs[b], [m, n] = [m, k] * [k, n]. The operands may lie in any strides,
+// so that transposed ones need no copy; the result is row-major.
 //
 // Numerics: each element is the sum over k in ascending order of products rounded to the accumulator type (f32; f64 for
 // f64), without contraction, in runs of 256 terms that start from zero and are then added up in order. The bits of an
@@ -19,10 +20,19 @@ namespace rtx::runtime::cpu {
 struct MatmulShape {
   DType dtype = DType::f32;  // of operands and result: f64, f32, f16 or bf16
   int64_t m = 0, n = 0, k = 0;
-  bool transpose_lhs = false;  // stored [k, m]
-  bool transpose_rhs = false;  // stored [n, k]
+  // Element (i, p) of lhs at i * row + p * column, element (p, j) of rhs at p * row + j * column. Fast where the rows or
+  // the columns of rhs are contiguous.
+  struct Strides {
+    int64_t row = 0, column = 0;
+  };
+  Strides lhs, rhs;
   // For each matrix of the batch, where the operands and the result start, in elements.
   std::vector<int64_t> lhs_offsets, rhs_offsets, result_offsets;
+
+  // One product of row-major operands, of which rhs may be stored [n, k].
+  static MatmulShape plain(DType dtype, int64_t m, int64_t n, int64_t k, bool transpose_rhs = false) {
+    return {dtype, m, n, k, {k, 1}, transpose_rhs ? Strides{1, k} : Strides{n, 1}, {0}, {0}, {0}};
+  }
 };
 
 // One product for all matrices of the batch. `isa` must be supported. The only error is E801, for the workspace.

@@ -106,7 +106,8 @@ Result<bool> plan_conv(BodyPlanner& planner, const Operation& operation) {
   RTX_ASSIGN(Place windows, planner.scratch(windows_bytes));
   planner.add<WindowsStep>(shape, lane_bytes(lane), image, windows);
 
-  MatmulShape product = {lane_dtype(lane), shape.outputs, positions, k, false, false, {}, {}, {}};
+  MatmulShape product = MatmulShape::plain(lane_dtype(lane), shape.outputs, positions, k);
+  product.lhs_offsets = product.rhs_offsets = product.result_offsets = {};
   for (int64_t i = 0; i < shape.images * shape.groups; ++i) {
     product.lhs_offsets.push_back(i % shape.groups * shape.outputs * k);
     product.rhs_offsets.push_back(i * k * positions);

@@ -46,8 +46,12 @@ TEST_CASE("a transposed view is multiplied like a copy") {
   Value* x = body.input(random_tensor(DType::f32, {2, 6, 3, 8}, 5));
   Value* y = body.input(random_tensor(DType::f32, {2, 6, 3, 8}, 6));
   const AttributeList heads = {{"perm", std::vector<int64_t>{0, 2, 1, 3}}};
-  Value* scores = body.op(Op::matmul, {body.op(Op::transpose, {x}, heads), body.op(Op::transpose, {y}, heads)}, {{"transpose_rhs", true}});
-  body.yield({scores});
+  Value *queries = body.op(Op::transpose, {x}, heads), *keys = body.op(Op::transpose, {y}, heads);
+  Value* scores = body.op(Op::matmul, {queries, keys}, {{"transpose_rhs", true}});
+  Value* odd = body.op(Op::slice, {x}, {{"starts", std::vector<Dim>{1, 0, 2, 7}}, {"sizes", std::vector<Dim>{1, 6, 3, 4}},
+                                        {"steps", std::vector<int64_t>{1, 1, -1, -2}}});
+  Value* shared = body.op(Op::broadcast, {odd}, {{"shape", std::vector<Dim>{5, 6, 3, 4}}});
+  body.yield({scores, body.op(Op::matmul, {scores, keys}), body.op(Op::matmul, {shared, odd}, {{"transpose_lhs", true}})});
   check_body(body);
 }
 
