@@ -1,51 +1,33 @@
 #include "base/sha256.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
+// The one-algorithm interface, deprecated in OpenSSL 3 in favour of EVP. EVP finds algorithms by name, which links all
+// of libcrypto: 3.8 MB in every tool against 20 KB here, for the same code and speed (0.85 GB/s on the machine
+// measured). It also reads the system's openssl.cnf, which may load other code.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <vector>
 
 namespace rtx {
 
 struct Sha256::Context {
-  EVP_MD_CTX* handle = nullptr;
-  ~Context() { EVP_MD_CTX_free(handle); }
+  SHA256_CTX state;
 };
 
-namespace {
-
-// SHA-256 is always in libcrypto; a failure here means that memory ran out in the middle of a hash.
-void require(bool succeeded) {
-  if (succeeded) return;
-  std::fputs("error: libcrypto cannot compute SHA-256\n", stderr);
-  std::abort();
-}
-
-}  // namespace
-
-Sha256::Sha256() : context_(std::make_unique<Context>()) {
-  // Without this, the first use of libcrypto reads the system's openssl.cnf, which may load other code.
-  OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
-  context_->handle = EVP_MD_CTX_new();
-  require(context_->handle != nullptr && EVP_DigestInit_ex(context_->handle, EVP_sha256(), nullptr) == 1);
-}
+Sha256::Sha256() : context_(std::make_unique<Context>()) { SHA256_Init(&context_->state); }
 
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
-void Sha256::update(std::span<const std::byte> bytes) {
-  require(EVP_DigestUpdate(context_->handle, bytes.data(), bytes.size()) == 1);
-}
+void Sha256::update(std::span<const std::byte> bytes) { SHA256_Update(&context_->state, bytes.data(), bytes.size()); }
 
 void Sha256::update(std::string_view text) { update(std::as_bytes(std::span(text))); }
 
 std::array<std::byte, 32> Sha256::finish() {
   std::array<std::byte, 32> digest{};
-  require(EVP_DigestFinal_ex(context_->handle, reinterpret_cast<unsigned char*>(digest.data()), nullptr) == 1);
+  SHA256_Final(reinterpret_cast<unsigned char*>(digest.data()), &context_->state);
   return digest;
 }
 
