@@ -34,7 +34,8 @@ LAYERS = {
 
 # Kinds of headers from outside; the first pattern that matches names the kind.
 OUTSIDE = [
-    ("posix", r"(unistd|fcntl|dlfcn|poll|spawn|signal|sched|pthread|link|elf|ftw|dirent|termios|ucontext)\.h|(sys|linux)/.*"),
+    ("posix", r"(dirent|dlfcn|elf|fcntl|fnmatch|ftw|link|poll|pthread|sched|signal|spawn|stdlib|termios|ucontext|unistd)"
+              r"\.h|(sys|linux)/.*"),
     ("intrinsics", r"(immintrin|cpuid|x86intrin)\.h"),
     ("json", r"nlohmann/.*"),
     ("openssl", r"openssl/.*"),

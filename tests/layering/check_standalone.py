@@ -9,8 +9,9 @@ import re
 import subprocess
 import sys
 
-# Folders where people keep their own things. System folders (/usr, /etc, /proc, /dev) may be named, and /tmp as such.
-OWN_FOLDER = re.compile(rb"(?<![\w.$}/*-])/(?:home|root|Users|work|opt|mnt|srv|media|data)/[\w.-]+")
+# Folders where people keep their own things. System folders (/usr, /etc, /proc, /dev) may be named, /tmp as such, and
+# 'someone' in examples.
+OWN_FOLDER = re.compile(rb"(?<![\w.$}/*-])/(?:home|root|Users|work|opt|mnt|srv|media|data)/(?!someone\b)[\w.-]+")
 UPWARDS = re.compile(rb"(?<![\w./])((?:\.\./)+)[\w.-]")
 
 
