@@ -56,11 +56,17 @@ namespace {
 
 // --- rules that hold for every op with a trait ---
 
-// c + x -> x + c   (commutative ops: constants stand on the right)
+// 2 for a constant, 1 for a weight, 0 for a computed value.
+int rank_as_data(const Value* value) {
+  if (constant_tensor(value)) return 2;
+  return defined_by(value, Op::weight) ? 1 : 0;
+}
+
+// c + x -> x + c   (commutative ops: data stands on the right, constants after weights)
 Value* order_operands(Operation& root, Rewriter&) {
   if (!root.spec().has(trait_commutative)) return nullptr;
-  if (!constant_tensor(root.operand(0)) || constant_tensor(root.operand(1))) return nullptr;
   Value *lhs = root.operand(0), *rhs = root.operand(1);
+  if (rank_as_data(lhs) <= rank_as_data(rhs)) return nullptr;
   root.set_operand(0, rhs);
   root.set_operand(1, lhs);
   return root.result();

@@ -207,6 +207,23 @@ Value* compare_itself(Operation& root, Rewriter& rewriter) {
   return rewriter.filled(root.result()->type, root.is(Op::less) ? 0 : 1);
 }
 
+// Whether no element is negative, because it is an index. Looks through what only moves elements.
+bool is_index(const Value* value) {
+  while (Operation* definition = value->def()) {
+    if (definition->is(Op::iota)) return is_integer(value->type.dtype);
+    if (!definition->is(Op::reshape) && !definition->is(Op::broadcast) && !definition->is(Op::transpose)) return false;
+    value = definition->operand(0);
+  }
+  return false;
+}
+
+// 0 <= iota -> true, -1 < iota -> true   (exporters write bidirectional masks as such comparisons)
+Value* compare_index(Operation& root, Rewriter& rewriter) {
+  std::optional<double> bound = constant_number(root.operand(0));
+  if (!bound || !is_index(root.operand(1)) || *bound > (root.is(Op::less) ? -1 : 0)) return nullptr;
+  return rewriter.filled(root.result()->type, 1);
+}
+
 // select(true, x, y) -> x   and   select(false, x, y) -> y   (broadcast to the type of the result)
 Value* select_constant(Operation& root, Rewriter& rewriter) {
   std::optional<double> condition = constant_number(root.operand(0));
@@ -268,7 +285,9 @@ constexpr Rule rules[] = {
     {Op::maximum, same_operands},
     {Op::equal, compare_itself},
     {Op::less, compare_itself},
+    {Op::less, compare_index},
     {Op::less_equal, compare_itself},
+    {Op::less_equal, compare_index},
     {Op::select, select_constant},
     {Op::select, select_same},
     {Op::select, select_negated},
