@@ -17,7 +17,7 @@ namespace format = package::fatbin_format;
 
 constexpr uint16_t machine_cuda = 190;       // EM_CUDA
 constexpr int first_arch_with_record = 100;  // compute capability 10.0; older entries never have one
-constexpr uint32_t record_offset = 64, record_data_offset = 72, record_header_bytes = 112;
+constexpr uint32_t record_offset = 64, options_offset = 72, record_data_offset = 73, record_header_bytes = 112;
 
 void put(std::vector<std::byte>& out, uint64_t value, int width) {
   for (int i = 0; i < width; ++i) out.push_back(static_cast<std::byte>(value >> (8 * i)));
@@ -98,8 +98,9 @@ Result<void> put_entry(std::vector<std::byte>& out, const FatbinImage& image) {
   put(out, 0, 8);
   put(out, 0, 8);  // not compressed
   if (has_record) {
-    put(out, record_data_offset, 4);
+    put(out, options_offset, 4);
     put(out, record.size(), 4);
+    put(out, 0, 1);  // an empty text of options
     put(out, record);
     out.resize(out.size() + record_header_bytes - record_data_offset - record.size());
   }

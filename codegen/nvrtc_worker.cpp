@@ -215,7 +215,7 @@ std::string NvrtcWorker::how_it_ended() {
   int status = 0;
   // A process that broke the protocol may still run; one that died has closed its end just before.
   pid_t waited = 0;
-  for (int i = 0; i < 100 && waited == 0; ++i) {
+  for (int i = 0; i < 20 && waited == 0; ++i) {
     waited = waitpid(process_, &status, WNOHANG);
     if (waited == 0) usleep(10'000);
   }

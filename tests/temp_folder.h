@@ -30,8 +30,11 @@ class TempFolder {
   // Writes a file into the folder and gives its path.
   std::string file(std::string_view name, std::string_view contents) const {
     const std::string path = *this / name;
-    std::ofstream(path, std::ios::binary) << contents;
+    write(path, contents);
     return path;
+  }
+  static void write(const std::string& path, std::string_view contents) {
+    std::ofstream(path, std::ios::binary) << contents;
   }
 
  private:
