@@ -41,6 +41,8 @@ inline void add_onnx_options(CLI::App& app, OnnxOptions& options) {
   limit("--max-rank", limits.max_rank, "Axes of a tensor");
   limit("--max-dim", limits.max_dim, "Size of an axis");
   limit("--max-tensor-bytes", limits.max_tensor_bytes, "Bytes of a tensor");
+  limit("--max-sharing", limits.max_sharing,
+        "Bytes of all tensors as a multiple of the bytes stored in the model and its data files, beyond 1 GiB");
   limit("--max-name-bytes", limits.max_name_bytes, "Bytes of a name");
   limit("--max-depth", limits.max_depth, "Nesting of subgraphs, and of function calls");
   limit("--max-inlined-nodes", limits.max_inlined_nodes, "Nodes after local functions are inlined");

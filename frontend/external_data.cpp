@@ -123,6 +123,7 @@ Result<std::shared_ptr<const File>> ExternalFiles::open(const std::string& locat
   if (auto known = files_.find(location); known != files_.end()) return known->second;
   RTX_ASSIGN(std::shared_ptr<const File> file, open_new(location));
   files_.emplace(location, file);
+  if (__builtin_add_overflow(total_bytes_, file->size(), &total_bytes_)) total_bytes_ = INT64_MAX;
   return file;
 }
 

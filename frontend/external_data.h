@@ -27,6 +27,9 @@ class ExternalFiles {
   // E313 (several names), E314 (not a regular file), E901 (the system's reason).
   Result<std::shared_ptr<const File>> open(const std::string& location);
 
+  // Sizes of all files opened so far.
+  int64_t total_bytes() const { return total_bytes_; }
+
   // For tests: walk components even where openat2 exists.
   bool without_openat2 = false;
 
@@ -36,6 +39,7 @@ class ExternalFiles {
   std::string model_path_;
   std::string follow_within_;
   std::map<std::string, std::shared_ptr<const File>, std::less<>> files_;
+  int64_t total_bytes_ = 0;
 };
 
 }  // namespace rtx::onnx

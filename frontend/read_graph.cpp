@@ -17,7 +17,8 @@ using onnx_schema::NodeProto;
 using onnx_schema::TypeProto;
 using onnx_schema::ValueInfoProto;
 
-constexpr int64_t newest_opset = 28;  // of the default domain in the pinned schema
+constexpr int64_t max_attributes = 256;  // of a node or function; no operator comes near
+constexpr int64_t newest_opset = 28;     // of the default domain in the pinned schema
 
 Diagnostic invalid(std::string_view id, std::string message) {
   return make_error(ErrorKind::invalid, id, std::move(message));
@@ -266,6 +267,15 @@ std::string scope_of(const NodeProto& proto, const ReadLimits& limits) {
   return {};
 }
 
+// They are looked up by walking the list.
+Result<void> check_attribute_count(int64_t count, std::string where) {
+  if (count <= max_attributes) return Ok{};
+  return make_error(ErrorKind::limit, "E501", "too many attributes")
+      .with_where(std::move(where))
+      .with_expected(concat("at most ", max_attributes))
+      .with_got(std::to_string(count));
+}
+
 Result<Node> read_node(NodeProto& proto, GraphContext& context) {
   Node node;
   node.name = proto.name();
@@ -282,6 +292,7 @@ Result<Node> read_node(NodeProto& proto, GraphContext& context) {
     return invalid("E112", "the node is of the default domain, of which no opset is imported").with_where(node.str());
   else if (node.domain == "com.microsoft")
     node.opset = 1;  // optimized files leave it out
+  RTX_TRY(check_attribute_count(proto.attribute_size(), node.str()));
   std::unordered_set<std::string_view> names;
   for (AttributeProto& attribute : *proto.mutable_attribute()) {
     Result<Attribute> read = read_attribute(attribute, context);
@@ -409,6 +420,7 @@ Result<Function> read_function(onnx_schema::FunctionProto& proto, GraphContext& 
   function.overload = proto.overload();
   const auto where = [&] { return concat("function '", function.str(), "'"); };
   if (function.name.empty()) return invalid("E111", "a function has no name");
+  RTX_TRY(check_attribute_count(int64_t{proto.attribute_size()} + proto.attribute_proto_size(), where()));
   function.inputs.assign(proto.input().begin(), proto.input().end());
   function.outputs.assign(proto.output().begin(), proto.output().end());
   function.attributes.assign(proto.attribute().begin(), proto.attribute().end());

@@ -22,7 +22,7 @@ template <typename Imports>
 Result<Opsets> read_opsets(const Imports& imports);
 
 struct GraphContext {
-  TensorSource tensors;
+  TensorSource& tensors;
   int64_t ir_version = 0;
   const Opsets* opsets = nullptr;  // in force
   bool in_function = false;        // attribute references are allowed

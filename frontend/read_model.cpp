@@ -86,13 +86,15 @@ Result<Model> read(std::shared_ptr<const File> file, const ReadOptions& options)
   if (proto->opset_import_size() == 0) model.opsets[""] = 1;  // versions 1 and 2 had no imports
 
   ExternalFiles external(file->path(), options.follow_symlinks_within);
-  GraphContext context = {{file, external, options.limits}, model.ir_version, &model.opsets, false};
+  TensorSource tensors = {file, external, options.limits};
+  GraphContext context = {tensors, model.ir_version, &model.opsets, false};
   std::vector<Function> functions;
   for (auto& function : *proto->mutable_functions()) {
     RTX_ASSIGN(Function read_one, read_function(function, context));
     functions.push_back(std::move(read_one));
   }
   RTX_ASSIGN(model.graph, read_graph(*proto->mutable_graph(), context, true));
+  RTX_TRY(check_total_bytes(tensors));
   proto.reset();
   RTX_TRY(inline_functions(model.graph, std::move(functions), options.limits));
   RTX_TRY(check_and_sort(model.graph));

@@ -19,6 +19,7 @@ struct ReadLimits {
   int64_t max_rank = 8;
   int64_t max_dim = int64_t{1} << 40;
   int64_t max_tensor_bytes = int64_t{64} << 30;
+  int64_t max_sharing = 4;  // bytes of all tensors as a multiple of the bytes stored, beyond 1 GiB
   int64_t max_name_bytes = 1024;
   int64_t max_depth = 32;  // nested subgraphs, and function calls
   int64_t max_inlined_nodes = 1'000'000;

@@ -16,8 +16,11 @@ using onnx_schema::TensorProto;
 
 static_assert(std::endian::native == std::endian::little, "raw_data is little-endian and is used as it is");
 
-// Tensors up to this size are read at once, so that a model with many small ones keeps no file range for each.
+// Tensors up to this size are read at once, which spares later reads of shapes, scalars and biases. Ranges of external
+// data may be shared by any number of tensors, so that less of them goes to memory.
 constexpr int64_t small_bytes = 64 << 10;
+constexpr int64_t small_external_bytes = 1 << 10;
+constexpr int64_t free_total_bytes = int64_t{1} << 30;
 constexpr int64_t max_widened_elements = 1024;
 constexpr int64_t max_dense_bytes = int64_t{256} << 20;
 
@@ -142,9 +145,9 @@ Result<void> check_bytes(const File& file, const FileRange& range, DType dtype, 
 
 // Data as it lies in a file, already of the right length.
 Result<WeightEntry> from_file(std::shared_ptr<const File> file, const FileRange& range, DType dtype,
-                              std::vector<int64_t> shape, int64_t elements) {
+                              std::vector<int64_t> shape, int64_t elements, int64_t max_memory_bytes) {
   RTX_TRY(check_bytes(*file, range, dtype, elements));
-  if (range.bytes <= small_bytes) {
+  if (range.bytes <= max_memory_bytes) {
     std::vector<std::byte> bytes(static_cast<size_t>(range.bytes));
     if (!bytes.empty()) RTX_TRY(file->read(range.offset, bytes));
     return in_memory(dtype, std::move(shape), std::move(bytes));
@@ -404,6 +407,18 @@ Result<int64_t> checked_element_count(const std::vector<int64_t>& shape, int bit
   return elements;
 }
 
+Result<void> check_total_bytes(const TensorSource& source) {
+  const int64_t stored = source.model_file->size() + source.external.total_bytes();
+  int64_t limit = 0;
+  if (__builtin_mul_overflow(stored, source.limits.max_sharing, &limit) ||
+      __builtin_add_overflow(limit, free_total_bytes, &limit) || source.total_bytes <= limit)
+    return Ok{};
+  return make_error(ErrorKind::limit, "E504", "the tensors are much larger than the data they share")
+      .with_expected(concat("at most ", limit, " bytes"))
+      .with_got(concat(source.total_bytes, " bytes, of which ", stored, " are stored"))
+      .with_help("raise the limit with --max-sharing");
+}
+
 Result<ReadTensor> read_tensor(TensorProto& tensor, TensorSource& source) {
   RTX_ASSIGN(const OnnxType* type, type_of(tensor));
   std::vector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
@@ -412,6 +427,8 @@ Result<ReadTensor> read_tensor(TensorProto& tensor, TensorSource& source) {
 
   ReadTensor result;
   result.onnx_type = type->number;
+  if (__builtin_add_overflow(source.total_bytes, (elements * type->bits + 7) / 8, &source.total_bytes))
+    source.total_bytes = std::numeric_limits<int64_t>::max();
   if (!type->dtype) result.unsupported = type->name;
   if (storage != Storage::none && storage != Storage::raw && storage != Storage::external) {
     RTX_ASSIGN(result.entry, typed_entry(tensor, *type, std::move(shape), elements, storage));
@@ -433,7 +450,8 @@ Result<ReadTensor> read_tensor(TensorProto& tensor, TensorSource& source) {
     return size_error(*type, shape, "elements", elements, 0, Storage::string_data);
 
   if (type->dtype) {
-    RTX_ASSIGN(result.entry, from_file(std::move(data.file), data.range, *type->dtype, std::move(shape), elements));
+    RTX_ASSIGN(result.entry, from_file(std::move(data.file), data.range, *type->dtype, std::move(shape), elements,
+                                       storage == Storage::raw ? small_bytes : small_external_bytes));
   } else if (can_widen(*type, elements)) {
     std::vector<std::byte> narrow(static_cast<size_t>(bytes));
     if (!narrow.empty()) RTX_TRY(data.file->read(data.range.offset, narrow));
@@ -468,10 +486,12 @@ Result<ReadTensor> read_sparse_tensor(onnx_schema::SparseTensorProto& tensor, Te
   Result<int64_t> count = checked_element_count(shape, width, source.limits);
   if (!count) return bad(count.error().first().message);
   const int64_t dense_bytes = *count * (width / 8);
-  if (dense_bytes > max_dense_bytes)
+  if (dense_bytes > max_dense_bytes - source.dense_bytes)
     return make_error(ErrorKind::limit, "E306", concat("sparse tensor ", shape_text(shape), " is too large when dense"))
-        .with_expected(concat("at most ", max_dense_bytes, " bytes"))
-        .with_got(concat(dense_bytes, " bytes"));
+        .with_expected(concat("at most ", max_dense_bytes, " bytes for all sparse tensors"))
+        .with_got(concat(dense_bytes, " bytes, after ", source.dense_bytes))
+        .with_help("store it dense");
+  source.dense_bytes += dense_bytes;
 
   const int64_t stored = values.entry.shape[0];
   const int64_t rank = static_cast<int64_t>(shape.size());

@@ -19,7 +19,13 @@ struct TensorSource {
   std::shared_ptr<const File> model_file;
   ExternalFiles& external;
   const ReadLimits& limits;
+  int64_t total_bytes = 0;  // of all tensors read so far, counting shared ranges of a file each time
+  int64_t dense_bytes = 0;  // of all sparse tensors made dense
 };
+
+// E504 if the tensors ask for many times the bytes that the model and its data files hold: each may point at the same
+// range, and importing writes them all out.
+Result<void> check_total_bytes(const TensorSource& source);
 
 // The name field is not looked at by read_tensor.
 struct ReadTensor {
@@ -32,7 +38,7 @@ struct ReadTensor {
 // unless they are few. Errors: E301 to E305 and E311 to E317, E504.
 Result<ReadTensor> read_tensor(onnx_schema::TensorProto& tensor, TensorSource& source);
 
-// Makes the dense tensor. Error: E306, also when it would be too large.
+// Makes the dense tensor. Error: E306, also when it or all of them together would be too large.
 Result<ReadTensor> read_sparse_tensor(onnx_schema::SparseTensorProto& tensor, TensorSource& source);
 
 // Checks a shape against the limits and multiplies it: E301 negative, E302 overflow, E504 limits.

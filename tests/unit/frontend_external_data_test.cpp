@@ -146,6 +146,29 @@ TEST_CASE("offset and length are decimal and lie within the file") {
   CHECK(outcome(site.read({{"location", "w.bin"}, {"offset", "52"}})) == "E316 invalid");
 }
 
+TEST_CASE("many tensors may share a range, but not to fill a disk") {
+  const Site site;
+  std::filesystem::resize_file(site.folder / "model/w.bin", 64 << 20);  // sparse
+  const auto with_tensors = [&](int count) {
+    proto::ModelProto model = relu_model();
+    for (int i = 0; i < count; ++i) {
+      proto::TensorProto& tensor = *model.mutable_graph()->add_initializer();
+      tensor = tensor_proto();
+      tensor.set_name(concat("w", i));
+      tensor.set_dims(0, 16 << 20);
+      tensor.set_data_location(proto::TensorProto::EXTERNAL);
+      proto::StringStringEntryProto& entry = *tensor.add_external_data();
+      entry.set_key("location");
+      entry.set_value("w.bin");
+    }
+    return read_model(site.folder.file("model/m.onnx", model.SerializeAsString()));
+  };
+  CHECK(outcome(with_tensors(19)) == "ok");
+  const Result<Model> result = with_tensors(21);  // 1 GiB + 4 x 64 MiB are 20
+  CHECK(outcome(result) == "E504 limit");
+  CHECK(mentions(result, "--max-sharing"));
+}
+
 TEST_CASE("keys are the known ones, each once") {
   const Site site;
   CHECK(outcome(site.read({{"location", "w.bin"}, {"location", "w.bin"}})) == "E317 invalid");

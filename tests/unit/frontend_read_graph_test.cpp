@@ -247,6 +247,13 @@ TEST_CASE("attributes have one value, of the type they say, under a name of thei
   CHECK(with_attribute(attribute) == "E323 invalid");
 }
 
+TEST_CASE("a node has a bounded number of attributes") {
+  proto::ModelProto model = relu_model();
+  for (int i = 0; i < 257; ++i)
+    *model.mutable_graph()->mutable_node(0)->add_attribute() = int_attribute(concat("a", i), 1);
+  CHECK(outcome(read_proto(model)) == "E501 limit");
+}
+
 TEST_CASE("the module path of the dynamo exporter becomes the scope") {
   proto::ModelProto model = relu_model();
   proto::StringStringEntryProto& entry = *model.mutable_graph()->mutable_node(0)->add_metadata_props();

@@ -253,6 +253,14 @@ TEST_CASE("a sparse initializer becomes dense") {
   CHECK(outcome(with_indices({1, 2, 3})) == "E306 invalid");
   sparse.set_dims(0, int64_t{1} << 30);
   CHECK(outcome(with_indices({1, 3})) == "E306 limit");
+  // The budget holds for all of them together.
+  sparse.set_dims(0, int64_t{1} << 24);
+  for (int i = 0; i < 4; ++i) {
+    proto::SparseTensorProto& more = *graph.add_sparse_initializer();
+    more = graph.sparse_initializer(0);
+    more.mutable_values()->set_name(concat("more", i));
+  }
+  CHECK(outcome(read_proto(model)) == "E306 limit");
 }
 
 }  // namespace

@@ -1,0 +1,1 @@
+rtx_add_test(property_damaged_model property/damaged_model_test.cpp LABEL property LINKS rtx_frontend)
