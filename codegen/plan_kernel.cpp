@@ -21,7 +21,7 @@ Result<KernelPlan> plan_kernel(std::string_view kind, const Block& body, const P
   for (const Planner& planner : planners) {
     if (planner.kind == kind) return planner.plan(body, context);
   }
-  return make_error(ErrorKind::internal, "E991", concat("no planner for fusions of kind '", kind, "'"));
+  return make_error(ErrorKind::internal, "E993", concat("no planner for fusions of kind '", kind, "'"));
 }
 
 }  // namespace rtx::codegen

@@ -30,7 +30,7 @@ class MemoryPlanner {
       const Value* root = root_of(yield->operand(i));
       // form_fusions has given each output a fusion of its own.
       if (!root->def() || !root->def()->is(Op::fusion) || plan_.buffer_of.contains(root)) {
-        return make_error(ErrorKind::internal, "E992", concat("output ", i, " has no buffer of its own"));
+        return make_error(ErrorKind::internal, "E994", concat("output ", i, " has no buffer of its own"));
       }
       add_buffer(root, BufferKind::output, static_cast<uint32_t>(i));
     }

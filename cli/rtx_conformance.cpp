@@ -1,0 +1,305 @@
+// rtx-conformance: model folders with recorded data through import, compile and a device, in one process.
+
+#include <fmt/core.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/file.h"
+#include "cli/conformance_case.h"
+#include "cli/open_device.h"
+#include "cli/tool.h"
+#include "codegen/arch.h"
+#include "codegen/build_package.h"
+#include "codegen/nvrtc_worker.h"
+#include "frontend/import.h"
+#include "frontend/read_model.h"
+#include "runtime/session.h"
+
+namespace {
+
+using namespace rtx;
+using cli::ConformanceCase;
+using cli::DataSet;
+namespace fs = std::filesystem;
+
+struct Options {
+  std::vector<std::string> roots, archs;
+  cli::DeviceOptions device;
+  std::string filter, json, packages, build_only, kernel_cache;
+  int jobs = 1;
+};
+
+enum class Status { passed, failed, skipped };
+constexpr const char* status_names[] = {"passed", "failed", "skipped"};
+
+struct Outcome {
+  Status status = Status::failed;
+  std::string reason;      // one line; empty if passed
+  std::string bound;       // inputs that were bound as constants
+  double max_absolute = 0, norm = 0;
+};
+
+std::string one_line(const Error& error) {
+  const Diagnostic& first = error.first();
+  std::string text = concat(first.message, " [RTX-", first.id, "]");
+  if (error.diagnostics.size() > 1) text += concat(" and ", error.diagnostics.size() - 1, " more");
+  return text;
+}
+
+// A temporary folder that goes with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "rtx-conformance-XXXXXX").string();
+    if (mkdtemp(name.data())) path = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code error;
+    if (!path.empty()) fs::remove_all(path, error);
+  }
+  std::string path;
+};
+
+// The narrowest type in which the model holds data, of those that decide how exact a result can be.
+DType narrowest_type(const Module& module) {
+  DType narrowest = DType::f32;
+  auto look = [&](const Type& type) {
+    const bool counts = type.dtype == DType::f16 || type.dtype == DType::bf16 || is_float(type.dtype) ||
+                        type.dtype == DType::i8 || type.dtype == DType::u8;
+    if (counts && bit_width(type.dtype) < bit_width(narrowest)) narrowest = type.dtype;
+  };
+  for (const auto& function : module.functions) {
+    for (const auto& operation : function->block.operations()) {
+      for (const Type& type : operation->result_types()) look(type);
+    }
+  }
+  return narrowest;
+}
+
+class Runner {
+ public:
+  Runner(const Options& options, std::vector<std::string> archs) : options_(options), archs_(std::move(archs)) {}
+
+  // The device is opened once and serves all cases of this runner.
+  Result<void> open() {
+    if (!options_.build_only.empty()) return Ok{};
+    RTX_ASSIGN(device_, cli::open_device(options_.device, archs_));
+    return Ok{};
+  }
+
+  Outcome run(const ConformanceCase& which) {
+    Outcome outcome;
+    Result<void> result = run_case(which, outcome);
+    if (!result) {
+      outcome.status = result.error().first().kind == ErrorKind::unsupported ? Status::skipped : Status::failed;
+      outcome.reason = one_line(result.error());
+    } else {
+      outcome.status = outcome.reason.empty() ? Status::passed : Status::failed;
+    }
+    return outcome;
+  }
+
+ private:
+  std::string package_path(const std::string& folder, const ConformanceCase& which) const {
+    std::string name = which.name;
+    for (char& c : name) c = c == '/' ? '+' : c;
+    return concat(folder, "/", name);
+  }
+
+  Result<void> run_case(const ConformanceCase& which, Outcome& outcome) {
+    RTX_ASSIGN(onnx::Model model, onnx::read_model(which.path + "/model.onnx"));
+    RTX_ASSIGN(const std::vector<DataSet> sets, cli::read_data_sets(which, model));
+    RTX_ASSIGN(const std::unique_ptr<Module> module, import(std::move(model), sets.front(), outcome));
+    const DType narrowest = narrowest_type(*module);
+    TemporaryFolder temporary;
+    std::string package = concat(temporary.path, "/model.rtxpkg");
+    if (!options_.build_only.empty()) package = package_path(options_.build_only, which);
+    if (!options_.packages.empty()) {
+      package = package_path(options_.packages, which);
+    } else {
+      codegen::BuildOptions build;
+      build.archs = archs_;
+      build.kernel_cache = options_.kernel_cache;
+      RTX_TRY(codegen::build_package(*module, package, build));
+    }
+    if (!options_.build_only.empty()) return Ok{};
+    RTX_ASSIGN(const auto loaded, runtime::Model::load(package, *device_));
+    RTX_ASSIGN(const auto session, runtime::Session::create(*loaded));
+    for (const DataSet& set : sets) RTX_TRY(run_set(*session, which, set, narrowest, outcome));
+    return Ok{};
+  }
+
+  // Imports the model as it is. ONNX's own cases give shapes, axes and the like as run-time inputs, which real files
+  // have as constants: where the import fails for want of a value, small integer inputs are bound to what was recorded,
+  // then all inputs of one element.
+  Result<std::unique_ptr<Module>> import(onnx::Model model, const DataSet& set, Outcome& outcome) {
+    Result<onnx::ImportResult> imported = onnx::import_model(model);
+    for (int round = 0; round < 2 && !imported && imported.error().first().kind == ErrorKind::unsupported; ++round) {
+      std::vector<size_t> small;
+      for (size_t i = 0; i < set.inputs.size(); ++i) {
+        const Tensor& tensor = set.inputs[i].tensor;
+        const bool integers = (tensor.dtype == DType::i64 || tensor.dtype == DType::i32) && tensor.rank() <= 1;
+        if (integers || (round == 1 && tensor.element_count() <= 1)) small.push_back(i);
+      }
+      if (small.empty() || set.inputs.size() != model.graph.inputs.size()) continue;
+      onnx::Model bound = model;
+      cli::bind_inputs(bound, set, small);
+      Result<onnx::ImportResult> again = onnx::import_model(bound);
+      if (!again) continue;
+      outcome.bound = join(small, ", ", [&](size_t i) { return set.inputs[i].name; });
+      imported = std::move(again);
+    }
+    if (!imported) return std::move(imported).error();
+    return std::move(imported->module);
+  }
+
+  Result<void> run_set(runtime::Session& session, const ConformanceCase& which, const DataSet& set, DType narrowest,
+                       Outcome& outcome) {
+    const package::Program& program = session.program();
+    std::vector<runtime::HostTensor> inputs;
+    for (const package::TensorSpec& spec : program.inputs) {
+      const cli::NamedTensor* given = nullptr;
+      for (const cli::NamedTensor& input : set.inputs) given = input.name == spec.name ? &input : given;
+      if (!given) return make_error(ErrorKind::invalid, "E371", concat("no recorded value for input '", spec.name, "'"));
+      Tensor tensor = cli::converted(given->tensor, spec.dtype);
+      inputs.push_back({tensor.dtype, std::move(tensor.shape), std::move(tensor.bytes)});
+    }
+    RTX_ASSIGN(const std::vector<runtime::HostTensor> outputs, session.run(inputs));
+    for (size_t i = 0; i < program.outputs.size(); ++i) {
+      for (const cli::NamedTensor& expected : set.outputs) {
+        if (expected.name == program.outputs[i].name) compare(which, outputs[i], expected, narrowest, outcome);
+      }
+    }
+    if (set.outputs.empty()) outcome.reason = "no recorded outputs";
+    return Ok{};
+  }
+
+  void compare(const ConformanceCase& which, const runtime::HostTensor& output, const cli::NamedTensor& expected,
+               DType narrowest, Outcome& outcome) {
+    const runtime::Tolerance tolerance = cli::tolerance_for(which, narrowest, expected.tensor.dtype);
+    const runtime::HostTensor want{expected.tensor.dtype, expected.tensor.shape, expected.tensor.bytes};
+    runtime::HostTensor got = output;
+    // Recordings keep 16-bit outputs as f32.
+    if (want.dtype == DType::f32 && got.dtype != DType::f32) {
+      Tensor narrow;
+      narrow.dtype = got.dtype;
+      narrow.shape = got.shape;
+      narrow.bytes = got.bytes;
+      Tensor wide = cli::converted(narrow, DType::f32);
+      got = {wide.dtype, std::move(wide.shape), std::move(wide.bytes)};
+    }
+    const runtime::Comparison result = runtime::compare(got, want, tolerance);
+    outcome.max_absolute = std::max(outcome.max_absolute, result.max_absolute);
+    outcome.norm = std::max(outcome.norm, result.norm);
+    if (result.ok || !outcome.reason.empty()) return;
+    outcome.reason = !result.incomparable.empty()
+                         ? concat("output '", expected.name, "': ", result.incomparable)
+                         : concat("output '", expected.name, "': ", result.far, " of ", result.elements,
+                                  " elements are far, first at ", runtime::index_text(result.worst, want.shape), ": ",
+                                  result.worst_actual, ", expected ", result.worst_expected);
+  }
+
+  const Options& options_;
+  std::vector<std::string> archs_;
+  std::unique_ptr<runtime::Device> device_;
+};
+
+// The architectures to compile for: those given, or that of the GPU.
+Result<std::vector<std::string>> needed_archs(const Options& options) {
+  std::vector<std::string> archs;
+  for (const std::string& arch : options.archs) {
+    if (arch == "cpu") continue;
+    RTX_TRY(codegen::find_arch(arch));
+    archs.push_back(arch);
+  }
+  if (!archs.empty() || !options.device.device.starts_with("cuda") || !options.packages.empty()) return archs;
+  RTX_ASSIGN(const std::unique_ptr<runtime::Device> device, cli::open_device(options.device, {}));
+  const std::string exact = device->info().arch + "a";
+  archs.push_back(codegen::find_arch(exact).ok() ? exact : device->info().arch);
+  return archs;
+}
+
+Result<std::vector<Outcome>> run_all(const Options& options, const std::vector<ConformanceCase>& cases) {
+  RTX_ASSIGN(const std::vector<std::string> archs, needed_archs(options));
+  // A GPU is one device; the CPU device can be made once a thread.
+  const int jobs = options.device.device.starts_with("cuda") && options.build_only.empty() ? 1 : options.jobs;
+  std::vector<std::unique_ptr<Runner>> runners;
+  for (int i = 0; i < jobs; ++i) {
+    runners.push_back(std::make_unique<Runner>(options, archs));
+    RTX_TRY(runners.back()->open());
+  }
+  std::vector<Outcome> outcomes(cases.size());
+  std::atomic<size_t> next{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < jobs; ++t) {
+    threads.emplace_back([&, t] {
+      for (size_t i; (i = next++) < cases.size();) outcomes[i] = runners[static_cast<size_t>(t)]->run(cases[i]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+Result<void> write_json(const Options& options, const std::vector<ConformanceCase>& cases,
+                        const std::vector<Outcome>& outcomes) {
+  nlohmann::ordered_json json;
+  json["device"] = options.device.device;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    nlohmann::ordered_json entry;
+    entry["name"] = cases[i].name;
+    entry["status"] = status_names[static_cast<int>(outcomes[i].status)];
+    entry["max_absolute_error"] = outcomes[i].max_absolute;
+    entry["relative_error_norm"] = outcomes[i].norm;
+    if (!outcomes[i].bound.empty()) entry["inputs_bound"] = outcomes[i].bound;
+    if (!outcomes[i].reason.empty()) entry["reason"] = outcomes[i].reason;
+    json["cases"].push_back(std::move(entry));
+  }
+  return write_file(options.json, json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+Result<void> run(const Options& options) {
+  RTX_ASSIGN(std::vector<ConformanceCase> cases, cli::find_cases(options.roots));
+  if (!options.filter.empty()) {
+    std::erase_if(cases, [&](const ConformanceCase& c) { return fnmatch(options.filter.c_str(), c.name.c_str(), 0) != 0; });
+  }
+  RTX_ASSIGN(const std::vector<Outcome> outcomes, run_all(options, cases));
+  size_t counts[3] = {}, width = 4;
+  for (const ConformanceCase& c : cases) width = std::max(width, c.name.size());
+  fmt::print("{:<{}}  {:<8} {:>10} {:>10}  {}\n", "case", width, "result", "max abs", "norm", "reason");
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Outcome& outcome = outcomes[i];
+    ++counts[static_cast<int>(outcome.status)];
+    fmt::print("{:<{}}  {:<8} {:>10.3e} {:>10.3e}  {}\n", cases[i].name, width, status_names[static_cast<int>(outcome.status)],
+               outcome.max_absolute, outcome.norm, escape_text(outcome.reason, 300));
+  }
+  fmt::print("{} passed, {} failed, {} skipped\n", counts[0], counts[1], counts[2]);
+  if (!options.json.empty()) RTX_TRY(write_json(options, cases, outcomes));
+  if (counts[1] > 0) return make_error(ErrorKind::mismatch, "E1002", concat(counts[1], " of ", cases.size(), " cases failed"));
+  return Ok{};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 3 && argv[1] == codegen::nvrtc_worker_argument) return codegen::nvrtc_worker_main(argv[2]);
+  cli::Tool tool("rtx-conformance", "Runs ONNX model folders with recorded data through import, compile and a device.");
+  Options options;
+  options.device.device = "cpu";
+  tool.app.add_option("folders", options.roots, "Folders that hold, at any depth, model.onnx with inputs.npz and outputs.npz or test_data_set_*")
+      ->required();
+  cli::add_device_options(tool.app, options.device);
+  tool.app.add_option("--filter", options.filter, "Only cases whose name matches this shell pattern")->type_name("GLOB");
+  tool.app.add_option("--json", options.json, "Write the results to this file too")->type_name("FILE");
+  tool.app.add_option("-j,--jobs", options.jobs, "Cases at once on the CPU device")->check(CLI::PositiveNumber)->capture_default_str();
+  tool.app.add_option("--arch", options.archs, "Architectures to compile for (default: that of the GPU; none for cpu)")->delimiter(',');
+  tool.app.add_option("--kernel-cache", options.kernel_cache, "Folder that keeps compiled kernels (default: none)")->type_name("DIR");
+  tool.app.add_option("--build-only", options.build_only, "Make the packages in this folder and run nothing")->type_name("DIR");
+  tool.app.add_option("--packages", options.packages, "Take packages that --build-only made from this folder")->type_name("DIR");
+  return tool.run(argc, argv, [&] { return run(options); });
+}
