@@ -49,6 +49,8 @@ class PreparedKernel {
   virtual ~PreparedKernel() = default;
   // Buffers in the order operands, results. A launch with no work (an empty result) does nothing.
   virtual Result<void> enqueue(Stream& stream, std::span<const DevicePointer> buffers) = 0;
+  // How many bytes of each buffer the kernel reads or writes, where the device knows that; else nothing.
+  virtual std::span<const int64_t> buffer_bytes() const { return {}; }
 };
 
 // The kernels of one package, loaded. Keeps a reference to the package, which must outlive it.

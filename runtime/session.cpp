@@ -94,10 +94,13 @@ Result<std::unique_ptr<Session::Binding>> Session::prepare(std::vector<int64_t> 
   binding->kernels.resize(model_.manifest().kernels.size());
   for (size_t step = 0; step < program_.steps.size(); ++step) {
     std::unique_ptr<PreparedKernel>& kernel = binding->kernels[program_.steps[step].kernel];
-    if (kernel) continue;
-    auto prepared = model_.module().prepare(program_.steps[step].kernel, binding->symbols);
-    if (!prepared) return std::move(prepared).error().within(step_place(step));
-    kernel = std::move(prepared).value();
+    if (!kernel) {
+      auto prepared = model_.module().prepare(program_.steps[step].kernel, binding->symbols);
+      if (!prepared) return std::move(prepared).error().within(step_place(step));
+      kernel = std::move(prepared).value();
+    }
+    if (auto fits = check_step(program_.steps[step], *kernel, binding->symbols); !fits)
+      return std::move(fits).error().within(step_place(step));
   }
   return binding;
 }
@@ -129,6 +132,28 @@ Result<void> Session::check_buffers(const Binding& binding) const {
       return make_error(ErrorKind::integrity, "E606",
                         concat("buffer ", i, " of program '", program_.name, "' is larger than the memory behind it"))
           .with_expected(concat("at most ", available, " bytes"))
+          .with_got(concat(buffer.bytes.text(), " = ", bytes));
+  }
+  return Ok{};
+}
+
+// Nor may a kernel work on more than its buffers.
+Result<void> Session::check_step(const package::Step& step, const PreparedKernel& kernel,
+                                 std::span<const int64_t> symbols) const {
+  const std::span<const int64_t> needed = kernel.buffer_bytes();
+  if (needed.empty()) return Ok{};
+  std::vector<uint32_t> buffers = step.operands;
+  buffers.insert(buffers.end(), step.results.begin(), step.results.end());
+  if (buffers.size() != needed.size())
+    return make_error(ErrorKind::integrity, "E606", "the step gives its kernel a wrong number of buffers")
+        .with_expected(concat(needed.size(), " buffers"))
+        .with_got(concat(buffers.size()));
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const package::Buffer& buffer = program_.buffers[buffers[i]];
+    RTX_ASSIGN(const int64_t bytes, buffer.bytes.evaluate(symbols));
+    if (bytes < needed[i])
+      return make_error(ErrorKind::integrity, "E606", concat("buffer ", buffers[i], " is smaller than what the kernel uses"))
+          .with_expected(concat("at least ", needed[i], " bytes"))
           .with_got(concat(buffer.bytes.text(), " = ", bytes));
   }
   return Ok{};

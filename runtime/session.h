@@ -60,6 +60,7 @@ class Session {
   Session(Model& model, const package::Program& program, const SessionOptions& options);
   Result<std::unique_ptr<Binding>> prepare(std::vector<int64_t> symbols) const;
   Result<void> check_buffers(const Binding& binding) const;
+  Result<void> check_step(const package::Step& step, const PreparedKernel& kernel, std::span<const int64_t> symbols) const;
   Result<void> reserve(const Binding& binding);
   Result<void> grow(std::unique_ptr<TensorStorage>& storage, int64_t bytes);
   void resolve_addresses(const Binding& binding);

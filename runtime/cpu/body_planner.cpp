@@ -174,6 +174,7 @@ Result<void> BodyPlanner::run() {
     RTX_TRY(add_value(argument));
     Entry& entry = values_.at(argument);
     entry.view = {i, 0, row_major_strides(entry.type.shape)};
+    plan_.bytes.push_back(*packed_bytes(entry.type.dtype, entry.type.elements()));
   }
   for (int i = 0; i < plan_.results; ++i) {
     const Value* value = yield->operand(static_cast<size_t>(i));
@@ -312,6 +313,7 @@ Result<void> BodyPlanner::plan_yield(const Operation& yield) {
     const Value* value = yield.operand(static_cast<size_t>(i));
     const Entry& entry = values_.at(value);
     const int buffer = plan_.operands + i;
+    plan_.bytes.push_back(*packed_bytes(entry.type.dtype, entry.type.elements()));
     if (entry.view.buffer == buffer) continue;
     add<CopyStep>(entry.type, entry.view, Place{buffer, 0}, row_major_strides(entry.type.shape));
   }

@@ -27,6 +27,7 @@ struct BodyPlan {
 
   std::vector<std::unique_ptr<Step>> steps;
   int operands = 0, results = 0;
+  std::vector<int64_t> bytes;  // of the operands, then the results
   std::vector<OwnBuffer> own;
   int64_t workspace_bytes = 0;
 

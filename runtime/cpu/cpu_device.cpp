@@ -60,8 +60,8 @@ class CpuKernel : public PreparedKernel {
       : name_(name), plan_(std::move(plan)), engine_(engine) {}
 
   Result<void> enqueue(Stream&, std::span<const DevicePointer> buffers) override {
-    if (buffers.size() != static_cast<size_t>(plan_.operands + plan_.results)) {
-      return make_error(ErrorKind::integrity, "E605", concat("kernel '", name_, "' is given a wrong number of buffers"))
+    if (buffers.size() != plan_.bytes.size()) {
+      return make_error(ErrorKind::internal, "E605", concat("kernel '", name_, "' is given a wrong number of buffers"))
           .with_expected(concat(plan_.operands, " operands and ", plan_.results, " results"))
           .with_got(concat(buffers.size(), " buffers"));
     }
@@ -71,6 +71,8 @@ class CpuKernel : public PreparedKernel {
     if (!done) return std::move(done).error().within(concat("kernel '", name_, "'"));
     return Ok{};
   }
+
+  std::span<const int64_t> buffer_bytes() const override { return plan_.bytes; }
 
  private:
   const std::string& name_;

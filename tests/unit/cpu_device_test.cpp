@@ -2,7 +2,9 @@
 #include "runtime/cpu/cpu_device.h"
 
 #include "ir/text.h"
+#include "runtime/session.h"
 #include "tests/unit/cpu_body.h"
+#include "tests/unit/test_package.h"
 
 namespace rtx::runtime {
 namespace {
@@ -49,6 +51,37 @@ TEST_CASE("a kernel runs from its body on buffers of the device") {
     for (int64_t i = 0; i < z.element_count(); ++i) CHECK(z.data<float>()[i] == x.data<float>()[i] + y.data<float>()[i % 4]);
     CHECK(!kernel->enqueue(*stream, std::span(buffers).first(2)));
   }
+}
+
+// The bodies of the test package, whose `n` must be 4.
+void add_bodies(package::Package& package) {
+  const Dim batch = Dim::symbol("batch");
+  BodyCase add, twice;
+  Value *x = add.block.add_argument({DType::f32, {batch, 4}}), *w = add.block.add_argument({DType::f32, {4}});
+  add.yield({add.op(Op::add, {x, w})});
+  Value* y = twice.block.add_argument({DType::f32, {batch, 4}});
+  twice.yield({twice.op(Op::add, {y, y})});
+  package.manifest.kernels[0].body = print_body(add.block);
+  package.manifest.kernels[1].body = print_body(twice.block);
+}
+
+TEST_CASE("a session runs a package, and refuses buffers that are too small for their kernel") {
+  TempFolder folder;
+  auto device = make_cpu_device(2);
+  package::Package package = make_test_package(folder);
+  add_bodies(package);
+  auto model = must(Model::load(std::move(package), *device));
+  auto session = must(Session::create(*model));
+  const Tensor x = random_tensor(DType::f32, {3, 4}, 1);
+  const auto y = must(session->run(std::vector{HostTensor{DType::f32, {3, 4}, x.bytes}}));
+  const float w[] = {10, 20, 30, 40};
+  for (int i = 0; i < 12; ++i) {
+    CHECK(reinterpret_cast<const float*>(y[0].bytes.data())[i] == 2 * (x.data<float>()[i] + w[i % 4]));
+  }
+  const auto refused = session->run(std::vector{HostTensor{DType::f32, {3, 3}, std::vector<std::byte>(36)}});
+  REQUIRE(!refused);
+  CHECK(refused.error().first().id == "E606");
+  CHECK(refused.error().first().kind == ErrorKind::integrity);
 }
 
 TEST_CASE("storage is aligned, may be empty, and says when there is no memory") {
