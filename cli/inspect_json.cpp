@@ -7,7 +7,17 @@ namespace rtx::cli {
 
 namespace {
 
-using namespace package;
+using package::Formula;
+using package::Kernel;
+using package::Launch;
+using package::Manifest;
+using package::MatmulCall;
+using package::Package;
+using package::Program;
+using package::Resources;
+using package::Step;
+using package::Symbol;
+using package::TensorSpec;
 using Json = nlohmann::ordered_json;
 
 Json value_json(const Formula& formula, std::span<const int64_t> symbols) {

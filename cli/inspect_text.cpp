@@ -13,7 +13,19 @@ namespace rtx::cli {
 
 namespace {
 
-using namespace package;
+using package::Buffer;
+using package::BufferKind;
+using package::Formula;
+using package::Kernel;
+using package::Launch;
+using package::Manifest;
+using package::MatmulCall;
+using package::Package;
+using package::Program;
+using package::Resources;
+using package::Step;
+using package::Symbol;
+using package::TensorSpec;
 
 std::string size_text(int64_t bytes) {
   constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

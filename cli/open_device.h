@@ -34,8 +34,10 @@ inline void add_device_options(CLI::App& app, DeviceOptions& options) {
 // Opens the device. `archs` are those of the package, which decide what auto means.
 inline Result<std::unique_ptr<runtime::Device>> open_device(const DeviceOptions& options,
                                                             const std::vector<std::string>& archs) {
-  using namespace runtime;
-  const auto cpu = [&] { return Result<std::unique_ptr<Device>>(make_cpu_device(options.threads)); };
+  using runtime::CudaDevice;
+  using runtime::CudaDriver;
+  using runtime::Device;
+  const auto cpu = [&] { return Result<std::unique_ptr<Device>>(runtime::make_cpu_device(options.threads)); };
   const auto cuda = [&](std::shared_ptr<const CudaDriver> driver, int ordinal) -> Result<std::unique_ptr<Device>> {
     RTX_ASSIGN(auto device, CudaDevice::open(std::move(driver), ordinal, {.cublaslt_path = options.cublaslt_path}));
     return std::unique_ptr<Device>(std::move(device));
@@ -45,13 +47,14 @@ inline Result<std::unique_ptr<runtime::Device>> open_device(const DeviceOptions&
   if (name == "cpu") return cpu();
   if (name == "auto") {
     if (archs.empty()) return cpu();
-    auto driver = load_cuda_driver();
+    auto driver = runtime::load_cuda_driver();
     if (!driver) return cpu();
-    RTX_ASSIGN(const auto devices, list_cuda_devices(**driver));
+    RTX_ASSIGN(const auto devices, runtime::list_cuda_devices(**driver));
     for (size_t ordinal = 0; ordinal < devices.size(); ++ordinal) {
-      RTX_ASSIGN(const CudaProperties properties, query_properties(**driver, static_cast<int>(ordinal)));
+      RTX_ASSIGN(const runtime::CudaProperties properties,
+                 runtime::query_properties(**driver, static_cast<int>(ordinal)));
       for (const std::string& arch : archs)
-        if (arch_runs_on(arch, properties.capability)) return cuda(*driver, static_cast<int>(ordinal));
+        if (runtime::arch_runs_on(arch, properties.capability)) return cuda(*driver, static_cast<int>(ordinal));
     }
     return cpu();
   }
@@ -65,7 +68,7 @@ inline Result<std::unique_ptr<runtime::Device>> open_device(const DeviceOptions&
   if (ordinal < 0)
     return make_error(ErrorKind::usage, "E008", concat("there is no kind of device '", escape_text(name), "'"))
         .with_expected("cpu, cuda:0, cuda:1, ... or auto");
-  RTX_ASSIGN(auto driver, load_cuda_driver());
+  RTX_ASSIGN(auto driver, runtime::load_cuda_driver());
   return cuda(std::move(driver), ordinal);
 }
 

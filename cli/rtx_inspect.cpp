@@ -5,12 +5,14 @@
 #include "cli/run_inputs.h"
 #include "cli/tool.h"
 
-int main(int argc, char** argv) {
-  using namespace rtx;
-  cli::Tool tool("rtx-inspect", "Shows what is inside a compiled package.");
+namespace rtx::cli {
+namespace {
+
+int run(int argc, char** argv) {
+  Tool tool("rtx-inspect", "Shows what is inside a compiled package.");
   std::string path;
   bool json = false, verify = false, all = false;
-  cli::Sections sections;
+  Sections sections;
   std::vector<std::string> dims;
   tool.app.add_option("package", path, "Package folder")->required();
   tool.app.add_flag("--json", json, "Print everything as one JSON object");
@@ -27,15 +29,20 @@ int main(int argc, char** argv) {
   tool.app.add_flag("--verify", verify, "Check the hashes of all files, the weights included");
   return tool.run(argc, argv, [&]() -> Result<void> {
     RTX_ASSIGN(const package::Package package, package::open_package(path, {.verify_weights = verify}));
-    RTX_ASSIGN(const runtime::SymbolValues values, cli::parse_dims(dims));
+    RTX_ASSIGN(const runtime::SymbolValues values, parse_dims(dims));
     RTX_ASSIGN(const std::vector<int64_t> symbols, runtime::choose_symbols(package.manifest, values));
     if (json) {
-      fmt::print("{}\n", cli::inspect_json(package, symbols));
+      fmt::print("{}\n", inspect_json(package, symbols));
       return Ok{};
     }
     if (all) sections = {true, true, true, true};
-    fmt::print("{}", cli::inspect_text(package, symbols, sections));
+    fmt::print("{}", inspect_text(package, symbols, sections));
     if (verify) fmt::print("verified: every file matches its hash\n");
     return Ok{};
   });
 }
+
+}  // namespace
+}  // namespace rtx::cli
+
+int main(int argc, char** argv) { return rtx::cli::run(argc, argv); }

@@ -11,15 +11,15 @@
 #include "runtime/compare.h"
 #include "runtime/session.h"
 
+namespace rtx::cli {
 namespace {
 
-using namespace rtx;
 using runtime::HostTensor;
 
 struct Options {
   std::string package, program;
-  cli::DeviceOptions device;
-  cli::InputOptions inputs;
+  DeviceOptions device;
+  InputOptions inputs;
   std::vector<std::string> outputs, expected;
   std::string outputs_npz, expected_npz;
   std::optional<double> atol, rtol, norm_tol;
@@ -31,7 +31,7 @@ struct Options {
 void add_options(CLI::App& app, Options& o) {
   app.add_option("package", o.package, "Package folder, as rtx-compile makes it");
   app.add_option("--program", o.program, "Program of the package to run (default: the first)");
-  cli::add_device_options(app, o.device);
+  add_device_options(app, o.device);
   app.add_flag("--list-devices,--list_devices", o.list_devices, "Print the devices of this machine and exit");
 
   app.add_option("--input", o.inputs.inputs,
@@ -93,7 +93,7 @@ void add_options(CLI::App& app, Options& o) {
   app.add_flag("--quiet", o.quiet, "No notes on stderr, no summary of outputs");
 }
 
-Result<void> list_devices(const cli::Tool& tool, const Options& options) {
+Result<void> list_devices(const Tool& tool, const Options& options) {
   std::vector<runtime::DeviceInfo> devices;
   if (auto driver = runtime::load_cuda_driver()) {
     RTX_ASSIGN(devices, runtime::list_cuda_devices(**driver));
@@ -120,12 +120,12 @@ Result<void> check_determinism(const Options& options, const package::Manifest& 
 
 struct Run {
   std::vector<HostTensor> outputs;
-  cli::Times total, device;
+  Times total, device;
 };
 
 Result<Run> run(const Options& options, runtime::Device& device, runtime::Session& session,
                 std::span<const HostTensor> inputs) {
-  RTX_ASSIGN(const runtime::SymbolValues dims, cli::parse_dims(options.inputs.dims));
+  RTX_ASSIGN(const runtime::SymbolValues dims, parse_dims(options.inputs.dims));
   RTX_TRY(session.bind(inputs, dims));
   RTX_ASSIGN(const auto start, device.create_event());
   RTX_ASSIGN(const auto end, device.create_event());
@@ -155,7 +155,7 @@ Result<void> write_outputs(const Options& options, const package::Program& progr
       printed.assign(specs.size(), true);
       continue;
     }
-    RTX_ASSIGN(const cli::Named named, cli::split_name(argument, specs, taken, "output"));
+    RTX_ASSIGN(const Named named, split_name(argument, specs, taken, "output"));
     taken[named.index] = true;
     if (named.rest == "-") {
       printed[named.index] = true;
@@ -194,15 +194,15 @@ Result<std::vector<std::optional<HostTensor>>> read_expected(const Options& opti
       if (i == specs.size())
         return make_error(ErrorKind::invalid, "E372", concat("the program has no output '", escape_text(name), "'"))
             .with_where(options.expected_npz);
-      RTX_ASSIGN(expected[i], npz->read(name, cli::type_for_numpy(specs[i].dtype)));
+      RTX_ASSIGN(expected[i], npz->read(name, type_for_numpy(specs[i].dtype)));
     }
   }
   for (const std::string& argument : options.expected) {
-    RTX_ASSIGN(const cli::Named named, cli::split_name(argument, specs, taken, "output"));
+    RTX_ASSIGN(const Named named, split_name(argument, specs, taken, "output"));
     if (!named.rest.starts_with('@'))
       return make_error(ErrorKind::usage, "E009", concat("cannot read --expected_output ", escape_text(argument)))
           .with_expected("[NAME=]@FILE.npy");
-    RTX_ASSIGN(expected[named.index], cli::read_tensor_file(named.rest.substr(1), specs[named.index]));
+    RTX_ASSIGN(expected[named.index], read_tensor_file(named.rest.substr(1), specs[named.index]));
     taken[named.index] = true;
   }
   return expected;
@@ -251,7 +251,7 @@ Result<void> compare_outputs(const Options& options, const package::Program& pro
   return Ok{};
 }
 
-Result<void> run_tool(const cli::Tool& tool, const Options& options) {
+Result<void> run_tool(const Tool& tool, const Options& options) {
   if (options.list_devices) return list_devices(tool, options);
   if (options.package.empty())
     return make_error(ErrorKind::usage, "E001", "no package given").with_help("see rtx-run --help");
@@ -262,8 +262,8 @@ Result<void> run_tool(const cli::Tool& tool, const Options& options) {
   const std::string program_name = found->name;
   // The inputs before the weights: a wrong file name should not cost the loading of a large model.
   RTX_ASSIGN(const auto expected, read_expected(options, *found));
-  RTX_ASSIGN(const auto inputs, cli::make_inputs(options.inputs, package.manifest, *found));
-  RTX_ASSIGN(const auto device, cli::open_device(options.device, package.manifest.archs));
+  RTX_ASSIGN(const auto inputs, make_inputs(options.inputs, package.manifest, *found));
+  RTX_ASSIGN(const auto device, open_device(options.device, package.manifest.archs));
   RTX_ASSIGN(const auto model, runtime::Model::load(std::move(package), *device, {.verify = !options.no_verify}));
   if (!options.quiet) fmt::print(stderr, "rtx-run: running on {} ({})\n", device->info().id, device->info().name);
 
@@ -273,19 +273,22 @@ Result<void> run_tool(const cli::Tool& tool, const Options& options) {
 
   RTX_TRY(write_outputs(options, session->program(), result.outputs));
   if (!result.total.empty()) {
-    fmt::print("{}", cli::timing_header());
-    fmt::print("{}", cli::timing_row("total (copies included)", result.total));
-    fmt::print("{}", cli::timing_row("device", result.device));
+    fmt::print("{}", timing_header());
+    fmt::print("{}", timing_row("total (copies included)", result.total));
+    fmt::print("{}", timing_row("device", result.device));
   }
   if (options.expected.empty() && options.expected_npz.empty()) return Ok{};
   return compare_outputs(options, session->program(), expected, result.outputs);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  rtx::cli::Tool tool("rtx-run", "Runs a compiled package on a GPU or on the CPU device.");
+int run(int argc, char** argv) {
+  Tool tool("rtx-run", "Runs a compiled package on a GPU or on the CPU device.");
   Options options;
   add_options(tool.app, options);
   return tool.run(argc, argv, [&] { return run_tool(tool, options); });
 }
+
+}  // namespace
+}  // namespace rtx::cli
+
+int main(int argc, char** argv) { return rtx::cli::run(argc, argv); }

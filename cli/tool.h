@@ -26,7 +26,7 @@ namespace rtx::cli {
 class Tool {
  public:
   // `name` is the tool's own ("rtx-run"), `summary` one sentence.
-  Tool(std::string name, std::string summary) : app(summary, name), name_(std::move(name)) {
+  Tool(std::string name, const std::string& summary) : app(summary, name), name_(std::move(name)) {
     app.set_version_flag("--version", name_ + " " + RTX_VERSION, "Print the version and exit");
     app.add_option("--diagnostics-format", format_, "How errors and warnings are printed on stderr: text or json")
         ->check(CLI::IsMember({"text", "json"}))

@@ -12,7 +12,7 @@ namespace {
 
 // Up to here a kernel may use dynamic shared memory without asking for it (CUDA C++ Programming Guide, "Technical
 // Specifications per Compute Capability").
-constexpr int64_t shared_bytes_without_opt_in = 48 * 1024;
+constexpr int64_t shared_bytes_without_opt_in = int64_t{48} << 10;
 
 class NoWork : public PreparedKernel {
  public:
@@ -58,7 +58,7 @@ class PreparedLaunch : public PreparedKernel {
   std::vector<uint64_t> parameters_;
 };
 
-Diagnostic launch_limit(std::string what, int64_t limit, int64_t got) {
+Diagnostic launch_limit(std::string_view what, int64_t limit, int64_t got) {
   return make_error(ErrorKind::limit, "E709", concat(what, " is beyond the limit of this GPU"))
       .with_expected(concat("at most ", limit))
       .with_got(concat(got))
