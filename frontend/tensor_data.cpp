@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/text.h"
+#include "frontend/external_keys.h"
 #include "frontend/onnx_types.h"
 #include "frontend/wire_scan.h"
 
@@ -22,11 +23,6 @@ constexpr int64_t small_bytes = 64 << 10;
 constexpr int64_t small_external_bytes = 1 << 10;
 constexpr int64_t free_total_bytes = int64_t{1} << 30;
 constexpr int64_t max_widened_elements = 1024;
-constexpr int64_t max_dense_bytes = int64_t{256} << 20;
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return concat("[", join(shape, ", ", [](int64_t dim) { return dim; }), "]");
-}
 
 Diagnostic invalid(std::string_view id, std::string message) {
   return make_error(ErrorKind::invalid, id, std::move(message));
@@ -109,15 +105,6 @@ Diagnostic size_error(const OnnxType& type, const std::vector<int64_t>& shape, s
   return invalid("E303", concat("wrong size of ", to_string(storage)))
       .with_expected(concat(expected, " ", unit, " for ", type.name, shape_text(shape)))
       .with_got(concat(got, " ", unit));
-}
-
-WeightEntry in_memory(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes) {
-  WeightEntry entry;
-  entry.dtype = dtype;
-  entry.shape = std::move(shape);
-  entry.bytes = static_cast<int64_t>(bytes.size());
-  entry.memory = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-  return entry;
 }
 
 // Bytes that must have certain values: bool is 0 or 1, and nothing stands beyond the last 4-bit element. Other bytes
@@ -204,46 +191,6 @@ Result<std::vector<std::byte>> narrow_int32_data(const TensorProto& tensor, cons
     std::memcpy(bytes.data() + static_cast<size_t>(i) * static_cast<size_t>(width), &value, static_cast<size_t>(width));
   }
   return bytes;
-}
-
-struct ExternalKeys {
-  std::string location;
-  int64_t offset = 0;
-  std::optional<int64_t> length;
-};
-
-Result<int64_t> parse_decimal(std::string_view key, std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool digits = std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-  if (text.empty() || !digits || error != std::errc{} || end != text.data() + text.size())
-    return invalid("E315", concat("external data: bad ", key, " '", escape_text(text, 40), "'"))
-        .with_expected("a decimal number of bytes below 2^63");
-  return value;
-}
-
-Result<ExternalKeys> external_keys(const TensorProto& tensor) {
-  ExternalKeys keys;
-  std::vector<std::string_view> seen;
-  for (const auto& entry : tensor.external_data()) {
-    const std::string& key = entry.key();
-    if (key != "location" && key != "offset" && key != "length" && key != "checksum")
-      return invalid("E317", concat("external data: unknown key '", escape_text(key, 40), "'"))
-          .with_expected("location, offset, length or checksum");
-    if (std::find(seen.begin(), seen.end(), key) != seen.end())
-      return invalid("E317", concat("external data: key '", key, "' occurs twice"));
-    seen.push_back(key);
-    if (key == "location") keys.location = entry.value();
-    if (key == "offset") {
-      RTX_ASSIGN(keys.offset, parse_decimal(key, entry.value()));
-    }
-    if (key == "length") {
-      RTX_ASSIGN(keys.length, parse_decimal(key, entry.value()));
-    }
-  }
-  if (std::find(seen.begin(), seen.end(), "location") == seen.end())
-    return invalid("E317", "external data: key 'location' is missing");
-  return keys;
 }
 
 struct Located {
@@ -377,6 +324,19 @@ Result<const OnnxType*> type_of(const TensorProto& tensor) {
 
 }  // namespace
 
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return concat("[", join(shape, ", ", [](int64_t dim) { return dim; }), "]");
+}
+
+WeightEntry in_memory(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes) {
+  WeightEntry entry;
+  entry.dtype = dtype;
+  entry.shape = std::move(shape);
+  entry.bytes = static_cast<int64_t>(bytes.size());
+  entry.memory = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  return entry;
+}
+
 Result<int64_t> checked_element_count(const std::vector<int64_t>& shape, int bits, const ReadLimits& limits) {
   if (static_cast<int64_t>(shape.size()) > limits.max_rank)
     return make_error(ErrorKind::limit, "E504", "the rank of a tensor is too large")
@@ -459,72 +419,6 @@ Result<ReadTensor> read_tensor(TensorProto& tensor, TensorSource& source) {
   } else {
     result.entry.shape = std::move(shape);
   }
-  return result;
-}
-
-Result<ReadTensor> read_sparse_tensor(onnx_schema::SparseTensorProto& tensor, TensorSource& source) {
-  std::vector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
-  const auto bad = [&](std::string why) {
-    return invalid("E306", concat("sparse tensor ", shape_text(shape), ": ", why));
-  };
-  const auto part = [&](TensorProto& stored, std::string_view name) -> Result<ReadTensor> {
-    Result<ReadTensor> read = read_tensor(stored, source);
-    if (read.ok()) return read;
-    const Diagnostic& reason = read.error().first();
-    Diagnostic result = reason;
-    result.id = "E306";
-    result.message = concat("sparse tensor ", shape_text(shape), ": ", name, ": ", reason.message);
-    return result;
-  };
-  RTX_ASSIGN(ReadTensor values, part(*tensor.mutable_values(), "values"));
-  RTX_ASSIGN(ReadTensor indices, part(*tensor.mutable_indices(), "indices"));
-  if (!values.unsupported.empty()) return bad(concat("values of type ", values.unsupported));
-  if (indices.entry.dtype != DType::i64 || !indices.unsupported.empty()) return bad("the indices are not int64");
-  const int width = bit_width(values.entry.dtype);
-  if (width < 8) return bad("4-bit values");
-  if (values.entry.shape.size() != 1) return bad("the values are not of rank 1");
-  Result<int64_t> count = checked_element_count(shape, width, source.limits);
-  if (!count) return bad(count.error().first().message);
-  const int64_t dense_bytes = *count * (width / 8);
-  if (dense_bytes > max_dense_bytes - source.dense_bytes)
-    return make_error(ErrorKind::limit, "E306", concat("sparse tensor ", shape_text(shape), " is too large when dense"))
-        .with_expected(concat("at most ", max_dense_bytes, " bytes for all sparse tensors"))
-        .with_got(concat(dense_bytes, " bytes, after ", source.dense_bytes))
-        .with_help("store it dense");
-  source.dense_bytes += dense_bytes;
-
-  const int64_t stored = values.entry.shape[0];
-  const int64_t rank = static_cast<int64_t>(shape.size());
-  const std::vector<int64_t>& index_shape = indices.entry.shape;
-  const bool linear = index_shape.size() == 1;
-  if (!(linear && index_shape[0] == stored) &&
-      !(index_shape.size() == 2 && index_shape[0] == stored && index_shape[1] == rank))
-    return bad(concat("indices of shape ", shape_text(index_shape), " for ", stored, " values"));
-  RTX_ASSIGN(const Tensor value_data, load(values.entry));
-  RTX_ASSIGN(const Tensor index_data, load(indices.entry));
-
-  std::vector<std::byte> dense(static_cast<size_t>(dense_bytes));
-  int64_t previous = -1;
-  for (int64_t i = 0; i < stored; ++i) {
-    int64_t place = 0;
-    if (linear) {
-      place = index_data.i64(i);
-      if (place < 0 || place >= *count) return bad(concat("index ", place, " is outside"));
-    } else {
-      for (int64_t axis = 0; axis < rank; ++axis) {
-        const int64_t index = index_data.i64(i * rank + axis);
-        if (index < 0 || index >= shape[static_cast<size_t>(axis)]) return bad(concat("index ", index, " is outside"));
-        place = place * shape[static_cast<size_t>(axis)] + index;
-      }
-    }
-    if (place <= previous) return bad("the indices are not in strictly ascending order");
-    previous = place;
-    std::memcpy(dense.data() + place * (width / 8), value_data.bytes.data() + i * (width / 8),
-                static_cast<size_t>(width / 8));
-  }
-  ReadTensor result;
-  result.onnx_type = values.onnx_type;
-  result.entry = in_memory(values.entry.dtype, std::move(shape), std::move(dense));
   return result;
 }
 

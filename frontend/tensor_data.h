@@ -44,4 +44,9 @@ Result<ReadTensor> read_sparse_tensor(onnx_schema::SparseTensorProto& tensor, Te
 // Checks a shape against the limits and multiplies it: E301 negative, E302 overflow, E504 limits.
 Result<int64_t> checked_element_count(const std::vector<int64_t>& shape, int bits, const ReadLimits& limits);
 
+// "[2, 3]"
+std::string shape_text(const std::vector<int64_t>& shape);
+
+WeightEntry in_memory(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes);
+
 }  // namespace rtx::onnx

@@ -2,154 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
-#include <map>
-#include <memory>
 #include <vector>
 
 #include "base/text.h"
 #include "base/utf8.h"
 #include "frontend/check_name.h"
-#include "rtx_onnx.pb.h"
+#include "frontend/wire_schema.h"
 
 namespace rtx::onnx {
 namespace {
 
-using google::protobuf::Descriptor;
-using google::protobuf::EnumDescriptor;
-using google::protobuf::FieldDescriptor;
-
-enum class WireType : uint8_t { varint = 0, fixed64 = 1, bytes = 2, group_start = 3, group_end = 4, fixed32 = 5 };
-
-enum class FieldKind : uint8_t {
-  unknown,
-  message,
-  name,
-  free_text,
-  bytes,
-  raw_data,
-  varint,
-  enumeration,
-  fixed32,
-  fixed64
-};
-
-struct MessageTable;
-
-// What the scan has to know of one field, worked out of its descriptor.
-struct FieldInfo {
-  FieldKind kind = FieldKind::unknown;
-  bool repeated = false;
-  bool dropped = false;  // checked, but not part of the result
-  bool is_dims = false;  // one entry an axis
-  bool is_int32 = false;
-  int oneof = -1;  // bit number shared by the members of a oneof
-  const MessageTable* message = nullptr;
-  const EnumDescriptor* enumeration = nullptr;
-  std::string name;
-};
-
-constexpr int max_field_number = 31;
 constexpr int64_t string_memory_bytes = 80;                // an empty string in a list, here and in the model
 constexpr int64_t free_memory_bytes = int64_t{192} << 20;  // objects that any file may ask for
-
-struct MessageTable {
-  std::string name;
-  std::array<FieldInfo, max_field_number + 1> fields;
-  bool is_node = false, is_graph = false;
-  int64_t memory_bytes = 0;  // one object of it and what the reader makes of it, roughly
-};
-
-bool is_dropped(const FieldDescriptor& field) {
-  // What the importer does not look at; a file may hold megabytes of it.
-  for (std::string_view name : {"doc_string", "training_info", "quantization_annotation", "configuration",
-                                "device_configurations", "denotation"})
-    if (field.name() == name) return true;
-  return false;
-}
-
-FieldKind kind_of(const FieldDescriptor& field) {
-  switch (field.type()) {
-    case FieldDescriptor::TYPE_MESSAGE:
-      return FieldKind::message;
-    case FieldDescriptor::TYPE_STRING:
-      // Keys and values of metadata and external data are looked at where they are used.
-      return field.containing_type()->name() == "StringStringEntryProto" || field.name() == "doc_string"
-                 ? FieldKind::free_text
-                 : FieldKind::name;
-    case FieldDescriptor::TYPE_BYTES:
-      return field.name() == "raw_data" ? FieldKind::raw_data : FieldKind::bytes;
-    case FieldDescriptor::TYPE_ENUM:
-      return FieldKind::enumeration;
-    case FieldDescriptor::TYPE_FLOAT:
-    case FieldDescriptor::TYPE_FIXED32:
-      return FieldKind::fixed32;
-    case FieldDescriptor::TYPE_DOUBLE:
-    case FieldDescriptor::TYPE_FIXED64:
-      return FieldKind::fixed64;
-    default:
-      return FieldKind::varint;
-  }
-}
-
-WireType wire_type_of(FieldKind kind) {
-  switch (kind) {
-    case FieldKind::message:
-    case FieldKind::name:
-    case FieldKind::free_text:
-    case FieldKind::bytes:
-    case FieldKind::raw_data:
-      return WireType::bytes;
-    case FieldKind::fixed32:
-      return WireType::fixed32;
-    case FieldKind::fixed64:
-      return WireType::fixed64;
-    case FieldKind::varint:
-    case FieldKind::enumeration:
-    case FieldKind::unknown:
-      break;
-  }
-  return WireType::varint;
-}
-
-// One table for each message type that a model can hold.
-class Schema {
- public:
-  Schema() : root_(table(onnx_schema::ModelProto::descriptor())) {}
-  const MessageTable& root() const { return *root_; }
-
- private:
-  const MessageTable* table(const Descriptor* descriptor) {
-    auto [place, is_new] = tables_.try_emplace(descriptor->full_name());
-    if (!is_new) return place->second.get();
-    place->second = std::make_unique<MessageTable>();
-    MessageTable& result = *place->second;
-    result.name = descriptor->name();
-    result.is_graph = result.name == "GraphProto";
-    result.is_node = result.name == "NodeProto";
-    const bool is_large = result.is_node || result.name == "TensorProto" || result.name == "AttributeProto";
-    result.memory_bytes = is_large ? 600 : 200;
-    for (int i = 0; i < descriptor->field_count(); ++i) {
-      const FieldDescriptor& field = *descriptor->field(i);
-      if (field.number() > max_field_number) continue;
-      FieldInfo& info = result.fields[static_cast<size_t>(field.number())];
-      info.kind = kind_of(field);
-      info.repeated = field.is_repeated();
-      info.dropped = is_dropped(field);
-      info.is_int32 = field.type() == FieldDescriptor::TYPE_INT32;
-      info.is_dims = field.name() == "dims" || field.name() == "dim";
-      info.name = field.name();
-      if (field.real_containing_oneof()) info.oneof = field.real_containing_oneof()->index();
-      if (info.kind == FieldKind::message) info.message = table(field.message_type());
-      if (info.kind == FieldKind::enumeration) info.enumeration = field.enum_type();
-    }
-    return &result;
-  }
-
-  std::map<std::string, std::unique_ptr<MessageTable>> tables_;
-  const MessageTable* root_;
-};
 
 std::string describe_first_bytes(std::string_view head) {
   struct Known {
@@ -518,7 +383,7 @@ class Scanner {
 
   const File& file_;
   const ReadLimits& limits_;
-  const Schema schema_;
+  const WireSchema schema_;
   std::vector<char> buffer_;
   int64_t buffer_start_ = 0, buffer_end_ = 0;
   int64_t position_ = 0;
