@@ -140,7 +140,7 @@ Result<std::shared_ptr<const File>> ExternalFiles::open_new(const std::string& l
     root = std::filesystem::canonical(follow_within_, error);
     if (error)
       return make_error(
-          ErrorKind::usage, "E002",
+          ErrorKind::usage, "E001",
           concat("--follow-symlinks-within: cannot open '", escape_text(follow_within_), "': ", error.message()));
     const std::filesystem::path real_folder = std::filesystem::canonical(model_folder, error);
     if (error) return system_error(location, error.value());
