@@ -35,7 +35,7 @@ Result<std::vector<NamedTensor>> read_pb_tensors(const fs::path& folder, std::st
   std::vector<NamedTensor> tensors;
   for (const auto& [number, path] : numbered_files(folder, prefix)) {
     if (number != static_cast<int>(tensors.size()) || tensors.size() >= values.size()) {
-      return make_error(ErrorKind::invalid, "E376", concat(path, " has no place in the model"));
+      return make_error(ErrorKind::invalid, "E391", concat(path, " has no place in the model"));
     }
     RTX_ASSIGN(Tensor tensor, onnx::read_tensor_file(path));
     tensors.push_back({values[tensors.size()].name, std::move(tensor)});
@@ -66,12 +66,14 @@ Result<std::vector<ConformanceCase>> find_cases(const std::vector<std::string>& 
   for (const std::string& root : roots) {
     std::error_code error;
     const fs::path base = fs::weakly_canonical(root, error);
-    if (!fs::is_directory(base, error)) return make_error(ErrorKind::io, "E901", concat("'", root, "' is not a folder"));
+    if (!fs::is_directory(base, error))
+      return make_error(ErrorKind::io, "E901", concat("'", root, "' is not a folder"));
     std::vector<ConformanceCase> found;
     if (fs::exists(base / "model.onnx", error)) found.push_back({base.filename().string(), base.string()});
     for (const auto& entry : fs::recursive_directory_iterator(base, error)) {
       if (entry.path().filename() != "model.onnx" || entry.path().parent_path() == base) continue;
-      found.push_back({entry.path().parent_path().lexically_relative(base).string(), entry.path().parent_path().string()});
+      found.push_back(
+          {entry.path().parent_path().lexically_relative(base).string(), entry.path().parent_path().string()});
     }
     std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
     cases.insert(cases.end(), found.begin(), found.end());
@@ -101,7 +103,7 @@ Result<std::vector<DataSet>> read_data_sets(const ConformanceCase& which, const 
     sets.push_back(std::move(set));
   }
   if (sets.empty()) {
-    return make_error(ErrorKind::invalid, "E376", concat("no inputs.npz and no test_data_set_* in '", which.path, "'"));
+    return make_error(ErrorKind::invalid, "E391", concat("no inputs.npz and no test_data_set_* in '", which.path, "'"));
   }
   return sets;
 }

@@ -74,7 +74,8 @@ Result<std::vector<std::string>> chosen_archs(const Options& options) {
   }
   std::vector<std::string> chosen;
   for (const codegen::Arch& arch : codegen::list_archs()) {
-    if (std::find(options.archs.begin(), options.archs.end(), arch.name) != options.archs.end()) chosen.emplace_back(arch.name);
+    if (std::find(options.archs.begin(), options.archs.end(), arch.name) != options.archs.end())
+      chosen.emplace_back(arch.name);
   }
   return chosen;
 }
@@ -85,7 +86,8 @@ Result<void> write_dump(const Options& options, std::string_view name, std::stri
   if (folder.empty()) return Ok{};
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) return make_error(ErrorKind::io, "E901", concat("cannot make the folder '", folder, "': ", error.message()));
+  if (error)
+    return make_error(ErrorKind::io, "E901", concat("cannot make the folder '", folder, "': ", error.message()));
   return write_file(concat(folder, "/", is_kernel ? name.substr(name.find('/') + 1) : name), text);
 }
 
@@ -96,12 +98,14 @@ Result<void> run(const cli::Tool& tool, const Options& options) {
     return Ok{};
   }
   if (options.input.empty() || options.output.empty()) {
-    return make_error(ErrorKind::usage, "E001", "a model and --output are required").with_help("see rtx-compile --help");
+    return make_error(ErrorKind::usage, "E001", "a model and --output are required")
+        .with_help("see rtx-compile --help");
   }
   codegen::BuildOptions build;
   RTX_ASSIGN(build.archs, chosen_archs(options));
   build.jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  if (!options.no_kernel_cache) build.kernel_cache = options.kernel_cache.empty() ? default_kernel_cache() : options.kernel_cache;
+  if (!options.no_kernel_cache)
+    build.kernel_cache = options.kernel_cache.empty() ? default_kernel_cache() : options.kernel_cache;
   build.on_warning = [&](const Diagnostic& warning) { tool.print(warning); };
   if (!options.dump_phases.empty() || !options.dump_kernels.empty()) {
     build.dump = [&](std::string_view name, std::string_view text) { return write_dump(options, name, text); };
@@ -128,9 +132,10 @@ int main(int argc, char** argv) {
   tool.app.add_option("-o,--output", options.output, "Folder of the package; an older package there is replaced")
       ->type_name("DIR");
   tool.app
-      .add_option("--arch", options.archs,
-                  "GPU architectures to make machine code for, separated by commas; 'cpu' (the default): none, the package "
-                  "then runs on the CPU device alone")
+      .add_option(
+          "--arch", options.archs,
+          "GPU architectures to make machine code for, separated by commas; 'cpu' (the default): none, the package "
+          "then runs on the CPU device alone")
       ->delimiter(',');
   tool.app.add_flag("--list-archs", options.list_archs, "Print the architectures and exit");
   tool.app.add_option("-j,--jobs", options.jobs, "Compiler processes at once (default: one a processor)")
@@ -140,7 +145,9 @@ int main(int argc, char** argv) {
                   "Folder that keeps compiled kernels (default: rtx/kernels in $XDG_CACHE_HOME or ~/.cache)")
       ->type_name("DIR");
   tool.app.add_flag("--no-kernel-cache", options.no_kernel_cache, "Compile every kernel anew");
-  tool.app.add_option("--dump-phases-to", options.dump_phases, "Write the IR after each phase and the plan into this folder")
+  tool.app
+      .add_option("--dump-phases-to", options.dump_phases,
+                  "Write the IR after each phase and the plan into this folder")
       ->type_name("DIR");
   tool.app.add_option("--dump-kernels-to", options.dump_kernels, "Write the CUDA text of each kernel into this folder")
       ->type_name("DIR");

@@ -40,8 +40,8 @@ constexpr const char* status_names[] = {"passed", "failed", "skipped"};
 
 struct Outcome {
   Status status = Status::failed;
-  std::string reason;      // one line; empty if passed
-  std::string bound;       // inputs that were bound as constants
+  std::string reason;  // one line; empty if passed
+  std::string bound;   // inputs that were bound as constants
   double max_absolute = 0, norm = 0;
 };
 
@@ -166,7 +166,8 @@ class Runner {
     for (const package::TensorSpec& spec : program.inputs) {
       const cli::NamedTensor* given = nullptr;
       for (const cli::NamedTensor& input : set.inputs) given = input.name == spec.name ? &input : given;
-      if (!given) return make_error(ErrorKind::invalid, "E371", concat("no recorded value for input '", spec.name, "'"));
+      if (!given)
+        return make_error(ErrorKind::invalid, "E371", concat("no recorded value for input '", spec.name, "'"));
       Tensor tensor = cli::converted(given->tensor, spec.dtype);
       inputs.push_back({tensor.dtype, std::move(tensor.shape), std::move(tensor.bytes)});
     }
@@ -266,7 +267,8 @@ Result<void> write_json(const Options& options, const std::vector<ConformanceCas
 Result<void> run(const Options& options) {
   RTX_ASSIGN(std::vector<ConformanceCase> cases, cli::find_cases(options.roots));
   if (!options.filter.empty()) {
-    std::erase_if(cases, [&](const ConformanceCase& c) { return fnmatch(options.filter.c_str(), c.name.c_str(), 0) != 0; });
+    std::erase_if(cases,
+                  [&](const ConformanceCase& c) { return fnmatch(options.filter.c_str(), c.name.c_str(), 0) != 0; });
   }
   RTX_ASSIGN(const std::vector<Outcome> outcomes, run_all(options, cases));
   size_t counts[3] = {}, width = 4;
@@ -275,12 +277,14 @@ Result<void> run(const Options& options) {
   for (size_t i = 0; i < cases.size(); ++i) {
     const Outcome& outcome = outcomes[i];
     ++counts[static_cast<int>(outcome.status)];
-    fmt::print("{:<{}}  {:<8} {:>10.3e} {:>10.3e}  {}\n", cases[i].name, width, status_names[static_cast<int>(outcome.status)],
-               outcome.max_absolute, outcome.norm, escape_text(outcome.reason, 300));
+    fmt::print("{:<{}}  {:<8} {:>10.3e} {:>10.3e}  {}\n", cases[i].name, width,
+               status_names[static_cast<int>(outcome.status)], outcome.max_absolute, outcome.norm,
+               escape_text(outcome.reason, 300));
   }
   fmt::print("{} passed, {} failed, {} skipped\n", counts[0], counts[1], counts[2]);
   if (!options.json.empty()) RTX_TRY(write_json(options, cases, outcomes));
-  if (counts[1] > 0) return make_error(ErrorKind::mismatch, "E1002", concat(counts[1], " of ", cases.size(), " cases failed"));
+  if (counts[1] > 0)
+    return make_error(ErrorKind::mismatch, "E1002", concat(counts[1], " of ", cases.size(), " cases failed"));
   return Ok{};
 }
 
@@ -291,15 +295,24 @@ int main(int argc, char** argv) {
   cli::Tool tool("rtx-conformance", "Runs ONNX model folders with recorded data through import, compile and a device.");
   Options options;
   options.device.device = "cpu";
-  tool.app.add_option("folders", options.roots, "Folders that hold, at any depth, model.onnx with inputs.npz and outputs.npz or test_data_set_*")
+  tool.app
+      .add_option("folders", options.roots,
+                  "Folders that hold, at any depth, model.onnx with inputs.npz and outputs.npz or test_data_set_*")
       ->required();
   cli::add_device_options(tool.app, options.device);
-  tool.app.add_option("--filter", options.filter, "Only cases whose name matches this shell pattern")->type_name("GLOB");
+  tool.app.add_option("--filter", options.filter, "Only cases whose name matches this shell pattern")
+      ->type_name("GLOB");
   tool.app.add_option("--json", options.json, "Write the results to this file too")->type_name("FILE");
-  tool.app.add_option("-j,--jobs", options.jobs, "Cases at once on the CPU device")->check(CLI::PositiveNumber)->capture_default_str();
-  tool.app.add_option("--arch", options.archs, "Architectures to compile for (default: that of the GPU; none for cpu)")->delimiter(',');
-  tool.app.add_option("--kernel-cache", options.kernel_cache, "Folder that keeps compiled kernels (default: none)")->type_name("DIR");
-  tool.app.add_option("--build-only", options.build_only, "Make the packages in this folder and run nothing")->type_name("DIR");
-  tool.app.add_option("--packages", options.packages, "Take packages that --build-only made from this folder")->type_name("DIR");
+  tool.app.add_option("-j,--jobs", options.jobs, "Cases at once on the CPU device")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  tool.app.add_option("--arch", options.archs, "Architectures to compile for (default: that of the GPU; none for cpu)")
+      ->delimiter(',');
+  tool.app.add_option("--kernel-cache", options.kernel_cache, "Folder that keeps compiled kernels (default: none)")
+      ->type_name("DIR");
+  tool.app.add_option("--build-only", options.build_only, "Make the packages in this folder and run nothing")
+      ->type_name("DIR");
+  tool.app.add_option("--packages", options.packages, "Take packages that --build-only made from this folder")
+      ->type_name("DIR");
   return tool.run(argc, argv, [&] { return run(options); });
 }

@@ -68,7 +68,8 @@ Dim lower_bound_of(std::span<const LiveRange> ranges, const SymbolRanges& symbol
   }
   std::sort(sums.begin(), sums.end());
   sums.erase(std::unique(sums.begin(), sums.end()), sums.end());
-  std::stable_sort(sums.begin(), sums.end(), [&](const Dim& a, const Dim& b) { return size_at(a, values) > size_at(b, values); });
+  std::stable_sort(sums.begin(), sums.end(),
+                   [&](const Dim& a, const Dim& b) { return size_at(a, values) > size_at(b, values); });
   std::vector<Dim> largest;
   for (const Dim& sum : sums) add_size(largest, sum, symbols, most_sums);
   std::sort(largest.begin(), largest.end());

@@ -14,9 +14,9 @@
 namespace rtx::codegen {
 
 struct BuildOptions {
-  std::vector<std::string> archs;  // "sm_90a" ...; empty: a package for the CPU device alone
-  int jobs = 1;                    // compiler processes
-  std::string kernel_cache;        // folder; empty: none
+  std::vector<std::string> archs;                  // "sm_90a" ...; empty: a package for the CPU device alone
+  int jobs = 1;                                    // compiler processes
+  std::string kernel_cache;                        // folder; empty: none
   std::string compiler_worker = "/proc/self/exe";  // a program that serves nvrtc_worker_main
   // Called with the text of each phase ("canonical.rtxir", "fused.rtxir", "plan.txt", "kernels/NAME.cu"); may be empty.
   std::function<Result<void>(std::string_view name, std::string_view text)> dump;

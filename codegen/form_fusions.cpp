@@ -22,25 +22,33 @@ bool is_one_element(const Operation* operation) {
 bool reduces_rows(const Operation& operation) {
   const std::vector<int64_t>& axes = operation.attributes.integers("axes");
   const int rank = operation.operand(0)->type.rank();
-  return !axes.empty() && axes.back() == rank - 1 && axes.back() - axes.front() + 1 == static_cast<int64_t>(axes.size());
+  return !axes.empty() && axes.back() == rank - 1 &&
+         axes.back() - axes.front() + 1 == static_cast<int64_t>(axes.size());
 }
 
 std::string_view kind_of(const Operation& operation) {
   switch (operation.op) {
-    case Op::matmul: return "contract";
-    case Op::conv: return "conv";
-    case Op::cumsum: return "scan";
-    case Op::argmax: return "reduce";
+    case Op::matmul:
+      return "contract";
+    case Op::conv:
+      return "conv";
+    case Op::cumsum:
+      return "scan";
+    case Op::argmax:
+      return "reduce";
     case Op::softmax:
     case Op::log_softmax:
     case Op::layer_norm:
-    case Op::rms_norm: return "row";
+    case Op::rms_norm:
+      return "row";
     case Op::reduce_sum:
     case Op::reduce_mean:
     case Op::reduce_max:
     case Op::reduce_min:
-    case Op::reduce_prod: return reduces_rows(operation) ? "row" : "reduce";
-    default: return "pointwise";
+    case Op::reduce_prod:
+      return reduces_rows(operation) ? "row" : "reduce";
+    default:
+      return "pointwise";
   }
 }
 
@@ -92,8 +100,8 @@ Value* insert_copy(Block& block, Operation* before, Value* value) {
 // Replaces `operation` by a fusion that holds it alone.
 Operation* wrap(Operation& operation) {
   const std::string_view kind = kind_of(operation);
-  std::vector<Value*> outside;           // operands of the fusion
-  std::vector<Operation*> cloned;        // scalar constants that go inside
+  std::vector<Value*> outside;                  // operands of the fusion
+  std::vector<Operation*> cloned;               // scalar constants that go inside
   const bool by_position = kind == "contract";  // the library call takes exactly lhs and rhs
   for (Value* operand : operation.operands()) {
     if (!by_position && is_one_element(operand->def())) {
@@ -113,7 +121,8 @@ Operation* wrap(Operation& operation) {
     if (auto found = std::find(cloned.begin(), cloned.end(), operand->def()); operand->def() && found != cloned.end()) {
       inside.push_back(nullptr);
     } else {
-      const size_t index = by_position ? i : static_cast<size_t>(std::find(outside.begin(), outside.end(), operand) - outside.begin());
+      const size_t index =
+          by_position ? i : static_cast<size_t>(std::find(outside.begin(), outside.end(), operand) - outside.begin());
       inside.push_back(body.argument(index));
     }
   }

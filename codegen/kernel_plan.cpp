@@ -12,7 +12,7 @@ constexpr int generator_version = 1;
 
 }  // namespace
 
-std::string CacheKey::str() const { return concat(kind, "/", tile, "/", to_string(dtype), "/", body_sha256); }
+std::string CacheKey::str() const { return concat(kind, "/", tile, "/", to_string(dtype), "/", code_sha256); }
 
 std::string CacheKey::sha256() const { return sha256_hex(concat("rtx generator ", generator_version, "\n", str())); }
 
@@ -23,9 +23,14 @@ KernelPlan KernelPlan::for_body(std::string_view kind, std::string tile, const B
   plan.key.kind = kind;
   plan.key.tile = std::move(tile);
   plan.key.dtype = results->operand_count() > 0 ? results->operand(0)->type.dtype : DType::f32;
-  plan.key.body_sha256 = sha256_hex(plan.body);
+  plan.key.code_sha256 = sha256_hex(plan.body);
   plan.name = concat(kind, "_", plan.key.sha256().substr(0, 12));
   return plan;
+}
+
+void KernelPlan::add_code(std::string_view text) {
+  key.code_sha256 = sha256_hex(concat(body, text));
+  name = concat(key.kind, "_", key.sha256().substr(0, 12));
 }
 
 std::string KernelPlan::str() const {
@@ -40,8 +45,8 @@ std::string KernelPlan::str() const {
   if (matmul) {
     text += concat("matmul: batch ", matmul->batch.str(), ", m ", matmul->m.str(), ", n ", matmul->n.str(), ", k ",
                    matmul->k.str(), matmul->transpose_lhs ? ", lhs transposed" : "",
-                   matmul->transpose_rhs ? ", rhs transposed" : "", ", strides ", matmul->lhs_batch_stride.str(), " and ",
-                   matmul->rhs_batch_stride.str(), ", ", to_string(matmul->dtype), "\n");
+                   matmul->transpose_rhs ? ", rhs transposed" : "", ", strides ", matmul->lhs_batch_stride.str(),
+                   " and ", matmul->rhs_batch_stride.str(), ", ", to_string(matmul->dtype), "\n");
   }
   return text;
 }

@@ -15,10 +15,10 @@ namespace rtx::codegen {
 
 // What the generated code depends on, apart from the architecture.
 struct CacheKey {
-  std::string kind;    // pointwise, row, reduce, contract, conv, scan
-  std::string tile;    // how the work is cut: "v4.i32" (4 elements a thread, 32-bit indices), "warp.i64", "cublaslt" ...
+  std::string kind;  // pointwise, row, reduce, contract, conv, scan
+  std::string tile;  // how the work is cut: "v4.i32" (4 elements a thread, 32-bit indices), "warp.i64", "cublaslt" ...
   DType dtype = DType::f32;  // of the first result
-  std::string body_sha256;   // of ir print_body
+  std::string code_sha256;  // of the body, and of the CUDA text but for its name (it depends on the ranges of dims too)
 
   bool operator==(const CacheKey&) const = default;
   // "pointwise/v4.i32/f32/<hash>"
@@ -60,8 +60,10 @@ struct KernelPlan {
   std::optional<MatmulPlan> matmul;
 
   bool operator==(const KernelPlan&) const = default;
-  // Fills key.body_sha256, name and `body`.
+  // Fills the key, `name` and `body`.
   static KernelPlan for_body(std::string_view kind, std::string tile, const Block& body);
+  // Makes the key and the name follow from this text too; it must not hold the name.
+  void add_code(std::string_view text);
   // Every field but the CUDA text, one a line: `name: value`.
   std::string str() const;
 };

@@ -114,7 +114,8 @@ class ManifestMaker {
       RTX_ASSIGN(Formula bytes, formula(buffer.bytes));
       program.buffers.push_back({buffer.kind, buffer.index, std::move(bytes)});
     }
-    for (const StepPlan& step : plan.steps) program.steps.push_back({step.kernel, step.operands, step.results, step.origins});
+    for (const StepPlan& step : plan.steps)
+      program.steps.push_back({step.kernel, step.operands, step.results, step.origins});
     return program;
   }
 

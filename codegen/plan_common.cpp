@@ -80,6 +80,7 @@ Dim product(const Shape& shape, size_t from, size_t to) {
 }
 
 void finish_launch(KernelPlan& plan, const KernelWriter& writer, const Block& body) {
+  plan.add_code(writer.finish("kernel", body, plan.launch->block));
   plan.launch->function = concat("rtx_", plan.name);
   plan.launch->scalars = writer.scalars();
   plan.launch->text = writer.finish(plan.launch->function, body, plan.launch->block);
@@ -93,7 +94,8 @@ Combination combination_of(KernelWriter& writer, Op reduction, DType operand) {
   const DType dtype = partial_dtype(operand);
   const bool whole = is_float(operand);
   const int bits = bit_width(operand);
-  const int64_t highest = is_signed(operand) ? static_cast<int64_t>(~uint64_t{0} >> (65 - bits)) : (int64_t{1} << bits) - 1;
+  const int64_t highest =
+      is_signed(operand) ? static_cast<int64_t>(~uint64_t{0} >> (65 - bits)) : (int64_t{1} << bits) - 1;
   const int64_t lowest = is_signed(operand) ? -highest - 1 : 0;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   auto identity = [&](double real, int64_t integer) {
@@ -108,8 +110,10 @@ Combination combination_of(KernelWriter& writer, Op reduction, DType operand) {
       return {dtype, identity(-infinity, lowest), concat(writer.call(concat("rtx_max_", to_string(dtype))), "(a, b)")};
     case Op::reduce_min:
       return {dtype, identity(infinity, highest), concat(writer.call(concat("rtx_min_", to_string(dtype))), "(a, b)")};
-    case Op::reduce_prod: return {dtype, identity(1, 1), arithmetic("*")};
-    default: return {dtype, identity(0, 0), arithmetic("+")};
+    case Op::reduce_prod:
+      return {dtype, identity(1, 1), arithmetic("*")};
+    default:
+      return {dtype, identity(0, 0), arithmetic("+")};
   }
 }
 
@@ -118,7 +122,8 @@ std::string from_partial(KernelWriter& writer, DType dtype, const std::string& v
   return round_expression(writer, dtype, narrow_integer ? concat("(int)(", value, ")") : value);
 }
 
-void store_result(KernelWriter& writer, size_t result, DType dtype, const std::string& index, const std::string& value) {
+void store_result(KernelWriter& writer, size_t result, DType dtype, const std::string& index,
+                  const std::string& value) {
   writer.line(concat("r", result, "[", index, "] = ", pack_expression(writer, dtype, value), ";"));
 }
 

@@ -32,12 +32,14 @@ Matrices matrices_of(const Operation& matmul) {
 
 Result<KernelPlan> plan_library_call(const Block& body, const Operation& matmul) {
   const Value *lhs = matmul.operand(0), *rhs = matmul.operand(1);
-  const bool plain = body.size() == 2 && body.argument_count() == 2 && lhs == body.argument(0) && rhs == body.argument(1) &&
-                     body.terminator()->operand_count() == 1;
+  const bool plain = body.size() == 2 && body.argument_count() == 2 && lhs == body.argument(0) &&
+                     rhs == body.argument(1) && body.terminator()->operand_count() == 1;
   if (!plain) return refuse("contract", "the body is more than one product of its two operands");
   Matrices sizes = matrices_of(matmul);
-  if (!(sizes.lhs_batch == sizes.batch) && !sizes.lhs_batch.is(1)) return refuse("contract", "the batch of lhs broadcasts in part");
-  if (!(sizes.rhs_batch == sizes.batch) && !sizes.rhs_batch.is(1)) return refuse("contract", "the batch of rhs broadcasts in part");
+  if (!(sizes.lhs_batch == sizes.batch) && !sizes.lhs_batch.is(1))
+    return refuse("contract", "the batch of lhs broadcasts in part");
+  if (!(sizes.rhs_batch == sizes.batch) && !sizes.rhs_batch.is(1))
+    return refuse("contract", "the batch of rhs broadcasts in part");
 
   KernelPlan plan = KernelPlan::for_body("contract", "cublaslt", body);
   plan.determinism = package::Determinism::run_to_run;
@@ -97,7 +99,8 @@ Result<KernelPlan> plan_integer_product(const Block& body, const Operation& matm
                      ") * (unsigned long long)((long long)", y, "));"));
   emitter.pop_scope();
   writer.close();
-  emitter.bind(matmul.result(), writer.temporary(register_type(type.dtype), "v", from_partial(writer, type.dtype, "sum")));
+  emitter.bind(matmul.result(),
+               writer.temporary(register_type(type.dtype), "v", from_partial(writer, type.dtype, "sum")));
   const auto& results = body.terminator()->operands();
   for (size_t i = 0; i < results.size(); ++i) {
     store_result(writer, i, results[i]->type.dtype, index, emitter.element(results[i], Position::at(index)));

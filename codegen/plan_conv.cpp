@@ -61,7 +61,8 @@ void emit_conv(KernelPlan& plan, KernelWriter& writer, const Block& body, const 
     emitter.pop_scope();
     writer.close();
   }
-  emitter.bind(conv.result(), writer.temporary(register_type(type.dtype), "v", round_expression(writer, type.dtype, "sum")));
+  emitter.bind(conv.result(),
+               writer.temporary(register_type(type.dtype), "v", round_expression(writer, type.dtype, "sum")));
   const auto& results = body.terminator()->operands();
   for (size_t i = 0; i < results.size(); ++i) {
     store_result(writer, i, results[i]->type.dtype, index, emitter.element(results[i], Position::at(index)));
@@ -76,7 +77,8 @@ Result<KernelPlan> plan_conv(const Block& body, const PlanContext& context) {
   RTX_TRY(check_elementwise("conv", body, conv));
   const Dim count = conv->result()->type.element_count();
   for (const Value* result : body.terminator()->operands()) {
-    if (!(result->type.element_count() == count)) return refuse("conv", "a result is larger or smaller than the convolution's");
+    if (!(result->type.element_count() == count))
+      return refuse("conv", "a result is larger or smaller than the convolution's");
   }
   const bool narrow = fits_narrow_index(body, context.symbols);
   KernelPlan plan = KernelPlan::for_body("conv", narrow ? "direct.i32" : "direct.i64", body);

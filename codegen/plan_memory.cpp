@@ -19,7 +19,8 @@ const Value* root_of(const Value* value) {
 
 class MemoryPlanner {
  public:
-  MemoryPlanner(const Function& function, std::vector<std::string>& weights) : block_(function.block), weights_(weights) {}
+  MemoryPlanner(const Function& function, std::vector<std::string>& weights)
+      : block_(function.block), weights_(weights) {}
 
   Result<MemoryPlan> run(const SymbolRanges& symbols) {
     for (size_t i = 0; i < block_.argument_count(); ++i) {
@@ -44,7 +45,8 @@ class MemoryPlanner {
     plan_.slots = slots.slots;
     plan_.arena_lower_bound = slots.lower_bound;
     for (const auto& operation : block_.operations()) {
-      if (operation->is(Op::reshape)) plan_.buffer_of[operation->result()] = plan_.buffer_of.at(root_of(operation->result()));
+      if (operation->is(Op::reshape))
+        plan_.buffer_of[operation->result()] = plan_.buffer_of.at(root_of(operation->result()));
     }
     return std::move(plan_);
   }
@@ -97,7 +99,8 @@ std::string MemoryPlan::str() const {
   return text;
 }
 
-Result<MemoryPlan> plan_memory(const Function& function, const SymbolRanges& symbols, std::vector<std::string>& weights) {
+Result<MemoryPlan> plan_memory(const Function& function, const SymbolRanges& symbols,
+                               std::vector<std::string>& weights) {
   return MemoryPlanner(function, weights).run(symbols);
 }
 

@@ -31,6 +31,7 @@ struct MemoryPlan {
 
 // `function` is in stage `fused`; its fusions in block order are the steps. `weights` is the package's list of weight
 // names, extended by those the function is the first to use.
-Result<MemoryPlan> plan_memory(const Function& function, const SymbolRanges& symbols, std::vector<std::string>& weights);
+Result<MemoryPlan> plan_memory(const Function& function, const SymbolRanges& symbols,
+                               std::vector<std::string>& weights);
 
 }  // namespace rtx::codegen

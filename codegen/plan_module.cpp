@@ -45,7 +45,8 @@ class ModulePlanner {
     StepPlan step;
     step.kernel = known->second;
     for (const Value* operand : fusion.operands()) step.operands.push_back(program.memory.buffer_of.at(operand));
-    for (size_t i = 0; i < fusion.result_count(); ++i) step.results.push_back(program.memory.buffer_of.at(fusion.result(i)));
+    for (size_t i = 0; i < fusion.result_count(); ++i)
+      step.results.push_back(program.memory.buffer_of.at(fusion.result(i)));
     step.origins = fusion.origins;
     program.steps.push_back(std::move(step));
   }

@@ -59,7 +59,8 @@ std::string vector_type(KernelWriter& writer, DType dtype, int width) {
   std::string element(memory_type(dtype)), name = element;
   std::replace(name.begin(), name.end(), ' ', '_');
   name = concat("rtx_", name, "_x", width);
-  writer.declare(concat("struct __align__(", memory_bytes(dtype) * width, ") ", name, " { ", element, " e[", width, "]; };"));
+  writer.declare(
+      concat("struct __align__(", memory_bytes(dtype) * width, ") ", name, " { ", element, " e[", width, "]; };"));
   return name;
 }
 
@@ -80,7 +81,8 @@ void emit_vector_body(KernelPlan& plan, KernelWriter& writer, const Block& body,
   plan.launch->block = {threads, 1, 1};
   const std::string_view type = writer.index_type();
   const std::string index = writer.fresh("i");
-  writer.line(concat("const ", type, " ", index, " = ((", type, ")blockIdx.x * ", threads, " + (int)threadIdx.x) * ", width, ";"));
+  writer.line(concat("const ", type, " ", index, " = ((", type, ")blockIdx.x * ", threads, " + (int)threadIdx.x) * ",
+                     width, ";"));
   writer.line(concat("if (", index, " >= ", writer.dim(count), ") return;"));
 
   ElementEmitter emitter(writer, body);
@@ -107,7 +109,8 @@ void emit_vector_body(KernelPlan& plan, KernelWriter& writer, const Block& body,
     if (lanes[i].empty()) continue;
     const DType dtype = body.argument(i)->type.dtype;
     const std::string name = writer.fresh("v");
-    writer.line(concat("const ", register_type(dtype), " ", name, " = ", unpack_expression(writer, dtype, lanes[i]), ";"));
+    writer.line(
+        concat("const ", register_type(dtype), " ", name, " = ", unpack_expression(writer, dtype, lanes[i]), ";"));
     emitter.bind(body.argument(i), name);
   }
   for (size_t i = 0; i < results.size(); ++i) {
@@ -118,7 +121,8 @@ void emit_vector_body(KernelPlan& plan, KernelWriter& writer, const Block& body,
   emitter.pop_scope();
   writer.close();
   for (size_t i = 0; i < results.size(); ++i) {
-    writer.line(concat("*(", vector_type(writer, results[i]->type.dtype, width), "*)(r", i, " + ", index, ") = y", i, ";"));
+    writer.line(
+        concat("*(", vector_type(writer, results[i]->type.dtype, width), "*)(r", i, " + ", index, ") = y", i, ";"));
   }
 }
 

@@ -99,7 +99,8 @@ class ReduceEmitter {
 
   std::string mean() {
     Dim count(1);
-    for (int64_t axis : reduced_axes(operation_)) count = count * operation_.operand(0)->type.shape[static_cast<size_t>(axis)];
+    for (int64_t axis : reduced_axes(operation_))
+      count = count * operation_.operand(0)->type.shape[static_cast<size_t>(axis)];
     if (is_float(dtype_)) return concat("a / (", register_type(sum_dtype_), ")", writer_.dim64(count));
     return concat(writer_.call("rtx_div_i64"), "(a, ", writer_.dim64(count), ")");
   }
@@ -130,7 +131,8 @@ Result<KernelPlan> plan_reduce(const Block& body, const PlanContext& context) {
   RTX_TRY(check_elementwise("reduce", body, operation));
   const Dim count = operation->result()->type.element_count();
   for (const Value* result : body.terminator()->operands()) {
-    if (!(result->type.element_count() == count)) return refuse("reduce", "a result is larger or smaller than the reduction's");
+    if (!(result->type.element_count() == count))
+      return refuse("reduce", "a result is larger or smaller than the reduction's");
   }
   const bool narrow = fits_narrow_index(body, context.symbols);
   KernelPlan plan = KernelPlan::for_body("reduce", narrow ? "serial.i32" : "serial.i64", body);

@@ -32,8 +32,10 @@ bool is_row_op(Op op) {
     case Op::reduce_mean:
     case Op::reduce_max:
     case Op::reduce_min:
-    case Op::reduce_prod: return true;
-    default: return false;
+    case Op::reduce_prod:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -80,10 +82,16 @@ class RowEmitter {
     begin(plan);
     switch (operation_.op) {
       case Op::softmax:
-      case Op::log_softmax: emit_softmax(); break;
+      case Op::log_softmax:
+        emit_softmax();
+        break;
       case Op::layer_norm:
-      case Op::rms_norm: emit_norm(); break;
-      default: emit_reduction(); break;
+      case Op::rms_norm:
+        emit_norm();
+        break;
+      default:
+        emit_reduction();
+        break;
     }
   }
 
@@ -101,7 +109,8 @@ class RowEmitter {
     if (group_ == warp) {
       plan.launch->grid[0] = ceildiv(row_count, Dim(rows_per_warp_block));
       plan.launch->block = {warp, rows_per_warp_block, 1};
-      writer_.line(concat("const ", type, " row = (", type, ")blockIdx.x * ", rows_per_warp_block, " + (int)threadIdx.y;"));
+      writer_.line(
+          concat("const ", type, " row = (", type, ")blockIdx.x * ", rows_per_warp_block, " + (int)threadIdx.y;"));
       writer_.line(concat("if (row >= ", writer_.dim(row_count), ") return;  // the whole warp leaves"));
     } else {
       plan.launch->grid[0] = row_count;
@@ -127,7 +136,8 @@ class RowEmitter {
       writer_.line("#pragma unroll");
       writer_.open(concat("for (int k = 0; k < ", kept_, "; ++k) {"));
       writer_.line(concat("const ", type, " j = (int)threadIdx.x + k * ", group_, ";"));
-      if (!rows_.length.is(static_cast<int64_t>(kept_) * group_)) writer_.line(concat("if (j >= ", length, ") continue;"));
+      if (!rows_.length.is(static_cast<int64_t>(kept_) * group_))
+        writer_.line(concat("if (j >= ", length, ") continue;"));
     } else {
       writer_.open(concat("for (", type, " j = (int)threadIdx.x; j < ", length, "; j += ", group_, ") {"));
     }
@@ -158,8 +168,8 @@ class RowEmitter {
                            " b = __shfl_xor_sync(0xffffffffu, a, lane);\n    a = ", combine, ";\n  }\n  return a;\n}"));
     if (group_ == warp) return concat(name, "(", value, ")");
     const std::string block_name = concat("rtx_block_", what, "_", suffix);
-    writer_.declare(concat("__device__ __forceinline__ ", type, " ", block_name, "(", type, " value) {\n  __shared__ ", type,
-                           " parts[", block_threads / warp, "];\n  const ", type, " part = ", name,
+    writer_.declare(concat("__device__ __forceinline__ ", type, " ", block_name, "(", type, " value) {\n  __shared__ ",
+                           type, " parts[", block_threads / warp, "];\n  const ", type, " part = ", name,
                            "(value);\n  __syncthreads();  // an earlier call has been read\n",
                            "  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = part;\n  __syncthreads();\n  ", type,
                            " a = parts[0];\n  for (int i = 1; i < ", block_threads / warp, "; ++i) {\n    const ", type,
@@ -221,9 +231,10 @@ class RowEmitter {
       const std::string d = writer_.temporary(type, "d", concat(x, centered_suffix));
       writer_.line(concat("squares += ", d, " * ", d, ";"));
     });
-    writer_.line(concat("const ", type, " factor = ", number(1), " / ",
-                        math("sqrt", concat(sum("squares"), " / ", length, " + ", number(operation_.attributes.real("epsilon")))),
-                        ";"));
+    writer_.line(concat(
+        "const ", type, " factor = ", number(1), " / ",
+        math("sqrt", concat(sum("squares"), " / ", length, " + ", number(operation_.attributes.real("epsilon")))),
+        ";"));
     const Shape& shape = operation_.operand(0)->type.shape;
     for_each(false, [&](const Position& at, const std::string& x) {
       auto parameter = [&](size_t i) {
@@ -274,10 +285,14 @@ Dim row_flops(const Operation& operation) {
   const Dim count = operation.operand(0)->type.element_count();
   switch (operation.op) {
     case Op::softmax:
-    case Op::log_softmax: return count * Dim(20);  // two exponentials, a maximum, a sum, a division
-    case Op::layer_norm: return count * Dim(8);
-    case Op::rms_norm: return count * Dim(4);
-    default: return count;
+    case Op::log_softmax:
+      return count * Dim(20);  // two exponentials, a maximum, a sum, a division
+    case Op::layer_norm:
+      return count * Dim(8);
+    case Op::rms_norm:
+      return count * Dim(4);
+    default:
+      return count;
   }
 }
 
@@ -291,7 +306,8 @@ Result<KernelPlan> plan_row(const Block& body, const PlanContext& context) {
   if (!rows) return refuse("row", "the reduced axes are not neighbours");
   const Dim count = operation->result()->type.element_count();
   for (const Value* result : body.terminator()->operands()) {
-    if (!(result->type.element_count() == count)) return refuse("row", "a result is larger or smaller than the row operation's");
+    if (!(result->type.element_count() == count))
+      return refuse("row", "a result is larger or smaller than the row operation's");
   }
   const bool narrow = fits_narrow_index(body, context.symbols);
   KernelWriter writer(!narrow, context.symbols);

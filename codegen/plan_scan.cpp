@@ -36,7 +36,8 @@ void emit_scan(KernelPlan& plan, KernelWriter& writer, const Block& body, const 
   const std::string x = emitter.element(cumsum.operand(0), Position::at(index));
   auto store = [&] {
     const std::string y = writer.fresh("y");
-    writer.line(concat("const ", register_type(type.dtype), " ", y, " = ", from_partial(writer, type.dtype, "sum"), ";"));
+    writer.line(
+        concat("const ", register_type(type.dtype), " ", y, " = ", from_partial(writer, type.dtype, "sum"), ";"));
     emitter.bind(cumsum.result(), y);
     const auto& results = body.terminator()->operands();
     for (size_t i = 0; i < results.size(); ++i) {
@@ -65,7 +66,8 @@ Result<KernelPlan> plan_scan(const Block& body, const PlanContext& context) {
   if (!cumsum) return refuse("scan", "the body does not have exactly one cumsum");
   RTX_TRY(check_elementwise("scan", body, cumsum));
   for (const Value* result : body.terminator()->operands()) {
-    if (result->type.shape != cumsum->result()->type.shape) return refuse("scan", "a result has another shape than the scan");
+    if (result->type.shape != cumsum->result()->type.shape)
+      return refuse("scan", "a result has another shape than the scan");
   }
   const bool narrow = fits_narrow_index(body, context.symbols);
   KernelPlan plan = KernelPlan::for_body("scan", narrow ? "serial.i32" : "serial.i64", body);

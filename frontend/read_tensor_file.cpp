@@ -20,7 +20,8 @@ Result<Tensor> from_raw_data(const onnx_schema::TensorProto& proto, DType dtype)
   RTX_ASSIGN(const int64_t elements, checked_element_count(shape, bit_width(dtype), ReadLimits{}));
   const std::optional<int64_t> bytes = packed_bytes(dtype, elements);
   if (!bytes || *bytes != static_cast<int64_t>(proto.raw_data().size())) {
-    return make_error(ErrorKind::invalid, "E303", "wrong size of raw_data").with_got(concat(proto.raw_data().size(), " bytes"));
+    return make_error(ErrorKind::invalid, "E303", "wrong size of raw_data")
+        .with_got(concat(proto.raw_data().size(), " bytes"));
   }
   Tensor tensor(dtype, std::move(shape));
   std::memcpy(tensor.bytes.data(), proto.raw_data().data(), proto.raw_data().size());
@@ -33,7 +34,8 @@ Result<Tensor> read(const std::string& path) {
   if (!proto.ParseFromString(text)) return make_error(ErrorKind::invalid, "E106", "not a serialized TensorProto");
   const OnnxType* type = find_onnx_type(proto.data_type());
   if (!type || !type->dtype) {
-    return make_error(ErrorKind::unsupported, "E421", concat("element type ", type ? type->name : "?", " is not supported"));
+    return make_error(ErrorKind::unsupported, "E421",
+                      concat("element type ", type ? type->name : "?", " is not supported"));
   }
   if (proto.has_raw_data()) return from_raw_data(proto, *type->dtype);
   ExternalFiles external(path, {});

@@ -15,19 +15,14 @@ struct CType {
 
 // In the order of DType.
 constexpr CType c_types[dtype_count] = {
-    {"double", "double", 8},
-    {"float", "float", 4},
-    {"unsigned short", "float", 2},  // f16
-    {"unsigned short", "float", 2},  // bf16
-    {"unsigned char", "float", 1},   // f8e4m3
-    {"unsigned char", "float", 1},   // f8e5m2
-    {"long long", "long long", 8},
-    {"int", "int", 4},
-    {"short", "int", 2},
-    {"signed char", "int", 1},
-    {"unsigned char", "int", 1},  // u8
-    {"unsigned char", "int", 0},  // u4
-    {"unsigned char", "int", 0},  // i4
+    {"double", "double", 8},        {"float", "float", 4},       {"unsigned short", "float", 2},  // f16
+    {"unsigned short", "float", 2},                                                               // bf16
+    {"unsigned char", "float", 1},                                                                // f8e4m3
+    {"unsigned char", "float", 1},                                                                // f8e5m2
+    {"long long", "long long", 8},  {"int", "int", 4},           {"short", "int", 2},
+    {"signed char", "int", 1},      {"unsigned char", "int", 1},  // u8
+    {"unsigned char", "int", 0},                                  // u4
+    {"unsigned char", "int", 0},                                  // i4
     {"unsigned char", "bool", 1},
 };
 
@@ -60,11 +55,15 @@ std::string load_expression(KernelWriter& writer, DType dtype, std::string_view 
 
 std::string unpack_expression(KernelWriter& writer, DType dtype, std::string_view value) {
   switch (dtype) {
-    case DType::f16: return concat(writer.call("rtx_f16_to_f32"), "(", value, ")");
-    case DType::bf16: return concat(writer.call("rtx_bf16_to_f32"), "(", value, ")");
+    case DType::f16:
+      return concat(writer.call("rtx_f16_to_f32"), "(", value, ")");
+    case DType::bf16:
+      return concat(writer.call("rtx_bf16_to_f32"), "(", value, ")");
     case DType::f8e4m3:
-    case DType::f8e5m2: return from_f8(writer, dtype, value);
-    case DType::boolean: return concat(value, " != 0");
+    case DType::f8e5m2:
+      return from_f8(writer, dtype, value);
+    case DType::boolean:
+      return concat(value, " != 0");
     case DType::f64:
     case DType::f32:
     case DType::i64:
@@ -73,47 +72,60 @@ std::string unpack_expression(KernelWriter& writer, DType dtype, std::string_vie
     case DType::i8:
     case DType::u8:
     case DType::u4:
-    case DType::i4: return std::string(value);
+    case DType::i4:
+      return std::string(value);
   }
   return {};
 }
 
 std::string pack_expression(KernelWriter& writer, DType dtype, std::string_view value) {
   switch (dtype) {
-    case DType::f16: return concat(writer.call("rtx_f32_to_f16"), "(", value, ")");
-    case DType::bf16: return concat(writer.call("rtx_f32_to_bf16"), "(", value, ")");
+    case DType::f16:
+      return concat(writer.call("rtx_f32_to_f16"), "(", value, ")");
+    case DType::bf16:
+      return concat(writer.call("rtx_f32_to_bf16"), "(", value, ")");
     case DType::f8e4m3:
-    case DType::f8e5m2: return to_f8(writer, dtype, value, false);
+    case DType::f8e5m2:
+      return to_f8(writer, dtype, value, false);
     case DType::i16:
     case DType::i8:
     case DType::u8:
-    case DType::boolean: return concat("(", memory_type(dtype), ")", value);
+    case DType::boolean:
+      return concat("(", memory_type(dtype), ")", value);
     case DType::f64:
     case DType::f32:
     case DType::i64:
     case DType::i32:
     case DType::u4:
-    case DType::i4: return std::string(value);
+    case DType::i4:
+      return std::string(value);
   }
   return {};
 }
 
 std::string round_expression(KernelWriter& writer, DType dtype, std::string_view expression) {
   switch (dtype) {
-    case DType::f16: return concat(writer.call("rtx_round_f16"), "(", expression, ")");
-    case DType::bf16: return concat(writer.call("rtx_round_bf16"), "(", expression, ")");
+    case DType::f16:
+      return concat(writer.call("rtx_round_f16"), "(", expression, ")");
+    case DType::bf16:
+      return concat(writer.call("rtx_round_bf16"), "(", expression, ")");
     case DType::f8e4m3:
-    case DType::f8e5m2: return from_f8(writer, dtype, to_f8(writer, dtype, expression, true));
+    case DType::f8e5m2:
+      return from_f8(writer, dtype, to_f8(writer, dtype, expression, true));
     case DType::i16:
     case DType::i8:
-    case DType::u8: return concat("(", memory_type(dtype), ")(", expression, ")");
-    case DType::u4: return concat("(int)(", expression, ") & 15");
-    case DType::i4: return concat(writer.call("rtx_sign_extend_4"), "((int)(", expression, "))");
+    case DType::u8:
+      return concat("(", memory_type(dtype), ")(", expression, ")");
+    case DType::u4:
+      return concat("(int)(", expression, ") & 15");
+    case DType::i4:
+      return concat(writer.call("rtx_sign_extend_4"), "((int)(", expression, "))");
     case DType::f64:
     case DType::f32:
     case DType::i64:
     case DType::i32:
-    case DType::boolean: return std::string(expression);
+    case DType::boolean:
+      return std::string(expression);
   }
   return {};
 }
@@ -123,8 +135,8 @@ std::string cast_expression(KernelWriter& writer, DType from, DType to, bool sat
   if (to == DType::boolean) return concat(value, " != 0");
   if (is_float(to)) {
     if (to == DType::f64) return concat("(double)", value);
-    const std::string narrow = from == DType::f32 || memory_bytes(from) < 4 ? std::string(value)
-                                                                             : concat("(float)", value);
+    const std::string narrow =
+        from == DType::f32 || memory_bytes(from) < 4 ? std::string(value) : concat("(float)", value);
     const std::string single = register_type(from) == "float" ? narrow : concat("(float)", value);
     if (to == DType::f32) return single;
     if (is_f8(to)) return from_f8(writer, to, to_f8(writer, to, single, saturate));
@@ -132,13 +144,20 @@ std::string cast_expression(KernelWriter& writer, DType from, DType to, bool sat
   }
   if (is_float(from)) {
     switch (to) {
-      case DType::i64: return concat(writer.call("rtx_to_i64"), "(", value, ")");
-      case DType::i32: return concat(writer.call("rtx_to_int"), "(", value, ", -2147483648.0, 2147483647.0)");
-      case DType::i16: return concat(writer.call("rtx_to_int"), "(", value, ", -32768.0, 32767.0)");
-      case DType::i8: return concat(writer.call("rtx_to_int"), "(", value, ", -128.0, 127.0)");
-      case DType::u8: return concat(writer.call("rtx_to_int"), "(", value, ", 0.0, 255.0)");
-      case DType::u4: return concat(writer.call("rtx_to_int"), "(", value, ", 0.0, 15.0)");
-      default: return concat(writer.call("rtx_to_int"), "(", value, ", -8.0, 7.0)");
+      case DType::i64:
+        return concat(writer.call("rtx_to_i64"), "(", value, ")");
+      case DType::i32:
+        return concat(writer.call("rtx_to_int"), "(", value, ", -2147483648.0, 2147483647.0)");
+      case DType::i16:
+        return concat(writer.call("rtx_to_int"), "(", value, ", -32768.0, 32767.0)");
+      case DType::i8:
+        return concat(writer.call("rtx_to_int"), "(", value, ", -128.0, 127.0)");
+      case DType::u8:
+        return concat(writer.call("rtx_to_int"), "(", value, ", 0.0, 255.0)");
+      case DType::u4:
+        return concat(writer.call("rtx_to_int"), "(", value, ", 0.0, 15.0)");
+      default:
+        return concat(writer.call("rtx_to_int"), "(", value, ", -8.0, 7.0)");
     }
   }
   if (to == DType::i64) return concat("(long long)", value);
@@ -148,7 +167,8 @@ std::string cast_expression(KernelWriter& writer, DType from, DType to, bool sat
 
 std::string float_literal(DType dtype, double value) {
   const bool is_double = dtype == DType::f64;
-  if (std::isnan(value)) return is_double ? "__longlong_as_double(0x7ff8000000000000LL)" : "__uint_as_float(0x7fc00000u)";
+  if (std::isnan(value))
+    return is_double ? "__longlong_as_double(0x7ff8000000000000LL)" : "__uint_as_float(0x7fc00000u)";
   if (std::isinf(value)) {
     if (is_double) {
       return value > 0 ? "__longlong_as_double(0x7ff0000000000000LL)" : "__longlong_as_double(0xfff0000000000000LL)";

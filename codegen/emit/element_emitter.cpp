@@ -156,9 +156,10 @@ std::string ElementEmitter::concat(const Operation& operation, const Position& a
     } else {
       alternate(last ? "} else {" : rtx::concat("} else ", test));
     }
-    coords[axis] = part->type.shape[axis].is(1) || begin_of_part.is(0)
-                       ? (part->type.shape[axis].is(1) ? "0" : whole)
-                       : writer_.temporary(writer_.index_type(), "i", rtx::concat(whole, " - ", writer_.dim(begin_of_part)));
+    coords[axis] =
+        part->type.shape[axis].is(1) || begin_of_part.is(0)
+            ? (part->type.shape[axis].is(1) ? "0" : whole)
+            : writer_.temporary(writer_.index_type(), "i", rtx::concat(whole, " - ", writer_.dim(begin_of_part)));
     const std::string from = element(part, Position::at(coords));
     writer_.line(rtx::concat(name, " = ", from, ";"));
     begin_of_part = end_of_part;
@@ -200,8 +201,8 @@ std::string ElementEmitter::pad(const Operation& operation, const Position& at) 
   for (size_t axis = 0; axis < coords.size(); ++axis) {
     if (low[axis].is(0) && high[axis].is(0)) continue;
     if (!low[axis].is(0)) {
-      coords[axis] = writer_.temporary(writer_.index_type(), "i",
-                                       rtx::concat(coords[axis], " - ", writer_.dim(low[axis])));
+      coords[axis] =
+          writer_.temporary(writer_.index_type(), "i", rtx::concat(coords[axis], " - ", writer_.dim(low[axis])));
     }
     tests.push_back(rtx::concat(coords[axis], " >= 0 && ", coords[axis], " < ", writer_.dim(x->type.shape[axis])));
   }
@@ -259,7 +260,8 @@ std::string ElementEmitter::compute(const Operation& operation, const Position& 
       const DType from = writer_.wide() ? DType::i64 : DType::i32;
       return writer_.temporary(register_type(type.dtype), "v", cast_expression(writer_, from, type.dtype, true, index));
     }
-    case Op::reshape: return element(operation.operand(0), Position::at(linear(shape, at)));
+    case Op::reshape:
+      return element(operation.operand(0), Position::at(linear(shape, at)));
     case Op::broadcast:
       return element(operation.operand(0), broadcast_position(operand_shape(0), shape, at));
     case Op::transpose: {
@@ -270,9 +272,12 @@ std::string ElementEmitter::compute(const Operation& operation, const Position& 
       }
       return element(operation.operand(0), Position::at(std::move(coords)));
     }
-    case Op::slice: return slice(operation, at);
-    case Op::concat: return concat(operation, at);
-    case Op::pad: return pad(operation, at);
+    case Op::slice:
+      return slice(operation, at);
+    case Op::concat:
+      return concat(operation, at);
+    case Op::pad:
+      return pad(operation, at);
     case Op::gather: {
       const size_t axis = static_cast<size_t>(attributes.integer("axis"));
       const Value *data = operation.operand(0), *indices = operation.operand(1);
@@ -317,7 +322,8 @@ std::string ElementEmitter::compute(const Operation& operation, const Position& 
         return element(data, Position::at(from));
       });
     }
-    default: break;
+    default:
+      break;
   }
   assert(false && "ElementEmitter::handles was not asked");
   return "0";

@@ -16,7 +16,8 @@ constexpr PreludeFunction functions[] = {
      "__device__ __forceinline__ float rtx_round_f16(float f) { return rtx_f16_to_f32(rtx_f32_to_f16(f)); }"},
     // bf16: the upper half of an f32.
     {"rtx_bf16_to_f32", "",
-     "__device__ __forceinline__ float rtx_bf16_to_f32(unsigned short h) { return __uint_as_float((unsigned)h << 16); }"},
+     "__device__ __forceinline__ float rtx_bf16_to_f32(unsigned short h) { return __uint_as_float((unsigned)h << 16); "
+     "}"},
     {"rtx_f32_to_bf16", "",
      "__device__ __forceinline__ unsigned short rtx_f32_to_bf16(float f) { unsigned short h; asm(\"cvt.rn.bf16.f32 %0, "
      "%1;\" : \"=h\"(h) : \"f\"(f)); return h; }"},
@@ -62,8 +63,7 @@ constexpr PreludeFunction functions[] = {
     {"rtx_load_u4", "", R"(__device__ __forceinline__ int rtx_load_u4(const unsigned char* data, long long index) {
   return data[index >> 1] >> (index & 1) * 4 & 15;
 })"},
-    {"rtx_sign_extend_4", "",
-     "__device__ __forceinline__ int rtx_sign_extend_4(int v) { return ((v & 15) ^ 8) - 8; }"},
+    {"rtx_sign_extend_4", "", "__device__ __forceinline__ int rtx_sign_extend_4(int v) { return ((v & 15) ^ 8) - 8; }"},
     // Float to integer: toward zero, saturating, NaN gives 0.
     {"rtx_to_i64", "", R"(__device__ __forceinline__ long long rtx_to_i64(double v) {
   if (v != v) return 0;

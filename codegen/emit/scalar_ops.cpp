@@ -23,7 +23,8 @@ std::string one(DType dtype) { return float_literal(dtype, 1.0); }
 
 // Integer arithmetic that wraps: unsigned inside, since signed overflow is undefined in C.
 std::string wrapping(DType dtype, const std::string& a, char op, const std::string& b) {
-  if (dtype == DType::i64) return concat("(long long)((unsigned long long)", a, " ", op, " (unsigned long long)", b, ")");
+  if (dtype == DType::i64)
+    return concat("(long long)((unsigned long long)", a, " ", op, " (unsigned long long)", b, ")");
   if (dtype == DType::i32) return concat("(int)((unsigned)", a, " ", op, " (unsigned)", b, ")");
   return concat(a, " ", op, " ", b);  // narrower types cannot overflow an int
 }
@@ -33,9 +34,7 @@ std::string arithmetic(DType dtype, const std::string& a, char op, const std::st
 }
 
 // An i64 result of a prelude function, narrowed to the register type.
-std::string narrowed(DType dtype, std::string text) {
-  return dtype == DType::i64 ? text : concat("(int)", text);
-}
+std::string narrowed(DType dtype, std::string text) { return dtype == DType::i64 ? text : concat("(int)", text); }
 
 std::string power(KernelWriter& writer, const Operation& operation, const std::string& x, const std::string& y) {
   const DType base = operation.operand(0)->type.dtype, exponent = operation.operand(1)->type.dtype;
@@ -61,7 +60,9 @@ std::optional<std::string> scalar_expression(KernelWriter& writer, const Operati
   auto both = [&] { return concat(x(), ", ", y()); };
   std::string text;
   switch (operation.op) {
-    case Op::neg: text = is_float(in) ? concat("-", x()) : wrapping(in, integer_literal(in, 0), '-', x()); break;
+    case Op::neg:
+      text = is_float(in) ? concat("-", x()) : wrapping(in, integer_literal(in, 0), '-', x());
+      break;
     case Op::abs:
       text = is_float(in) ? math(in, "fabs", x())
                           : concat(x(), " < 0 ? ", wrapping(in, integer_literal(in, 0), '-', x()), " : ", x());
@@ -70,34 +71,75 @@ std::optional<std::string> scalar_expression(KernelWriter& writer, const Operati
       text = is_float(in) ? concat(x(), " > 0 ? ", one(in), " : ", x(), " < 0 ? -", one(in), " : ", x())
                           : concat("(", x(), " > 0) - (", x(), " < 0)");
       break;
-    case Op::exp: text = math(in, "exp", x()); break;
-    case Op::log: text = math(in, "log", x()); break;
-    case Op::sqrt: text = math(in, "sqrt", x()); break;
-    case Op::rsqrt: text = concat(one(in), " / ", math(in, "sqrt", x())); break;
-    case Op::reciprocal: text = concat(one(in), " / ", x()); break;
-    case Op::sin: text = math(in, "sin", x()); break;
-    case Op::cos: text = math(in, "cos", x()); break;
-    case Op::tanh: text = math(in, "tanh", x()); break;
-    case Op::erf: text = math(in, "erf", x()); break;
-    case Op::sigmoid: text = prelude(writer, in, "rtx_sigmoid", x()); break;
+    case Op::exp:
+      text = math(in, "exp", x());
+      break;
+    case Op::log:
+      text = math(in, "log", x());
+      break;
+    case Op::sqrt:
+      text = math(in, "sqrt", x());
+      break;
+    case Op::rsqrt:
+      text = concat(one(in), " / ", math(in, "sqrt", x()));
+      break;
+    case Op::reciprocal:
+      text = concat(one(in), " / ", x());
+      break;
+    case Op::sin:
+      text = math(in, "sin", x());
+      break;
+    case Op::cos:
+      text = math(in, "cos", x());
+      break;
+    case Op::tanh:
+      text = math(in, "tanh", x());
+      break;
+    case Op::erf:
+      text = math(in, "erf", x());
+      break;
+    case Op::sigmoid:
+      text = prelude(writer, in, "rtx_sigmoid", x());
+      break;
     case Op::relu:
       text = is_float(in) ? concat(x(), " > 0 || ", x(), " != ", x(), " ? ", x(), " : ", float_literal(in, 0))
                           : concat(x(), " > 0 ? ", x(), " : ", integer_literal(in, 0));
       break;
-    case Op::floor: text = math(in, "floor", x()); break;
-    case Op::ceil: text = math(in, "ceil", x()); break;
-    case Op::round: text = math(in, "rint", x()); break;
-    case Op::logical_not: text = concat("!", x()); break;
-    case Op::is_nan: text = concat(x(), " != ", x()); break;
-    case Op::is_inf: text = concat(math(in, "fabs", x()), " == ", float_literal(in, std::numeric_limits<double>::infinity())); break;
-    case Op::cast: return cast_expression(writer, in, dtype, operation.attributes.boolean("saturate"), x());
-    case Op::add: text = arithmetic(in, x(), '+', y()); break;
-    case Op::sub: text = arithmetic(in, x(), '-', y()); break;
-    case Op::mul: text = arithmetic(in, x(), '*', y()); break;
+    case Op::floor:
+      text = math(in, "floor", x());
+      break;
+    case Op::ceil:
+      text = math(in, "ceil", x());
+      break;
+    case Op::round:
+      text = math(in, "rint", x());
+      break;
+    case Op::logical_not:
+      text = concat("!", x());
+      break;
+    case Op::is_nan:
+      text = concat(x(), " != ", x());
+      break;
+    case Op::is_inf:
+      text = concat(math(in, "fabs", x()), " == ", float_literal(in, std::numeric_limits<double>::infinity()));
+      break;
+    case Op::cast:
+      return cast_expression(writer, in, dtype, operation.attributes.boolean("saturate"), x());
+    case Op::add:
+      text = arithmetic(in, x(), '+', y());
+      break;
+    case Op::sub:
+      text = arithmetic(in, x(), '-', y());
+      break;
+    case Op::mul:
+      text = arithmetic(in, x(), '*', y());
+      break;
     case Op::div:
       text = is_float(in) ? concat(x(), " / ", y()) : narrowed(in, prelude(writer, in, "rtx_div", both()));
       break;
-    case Op::pow: text = power(writer, operation, x(), y()); break;
+    case Op::pow:
+      text = power(writer, operation, x(), y());
+      break;
     case Op::mod:
       if (operation.attributes.boolean("truncated")) {
         text = is_float(in) ? math(in, "fmod", both()) : narrowed(in, prelude(writer, in, "rtx_mod_trunc", both()));
@@ -112,17 +154,33 @@ std::optional<std::string> scalar_expression(KernelWriter& writer, const Operati
     case Op::maximum:
       text = is_float(in) ? prelude(writer, in, "rtx_max", both()) : concat(x(), " > ", y(), " ? ", x(), " : ", y());
       break;
-    case Op::logical_and: text = concat(x(), " && ", y()); break;
-    case Op::logical_or: text = concat(x(), " || ", y()); break;
-    case Op::logical_xor: text = concat(x(), " != ", y()); break;
-    case Op::equal: text = concat(x(), " == ", y()); break;
-    case Op::less: text = concat(x(), " < ", y()); break;
-    case Op::less_equal: text = concat(x(), " <= ", y()); break;
-    case Op::select: return concat(x(), " ? ", y(), " : ", operands[2]);  // copies: nothing to round
-    case Op::gelu:
-      text = prelude(writer, in, operation.attributes.string("approximate") == "tanh" ? "rtx_gelu_tanh" : "rtx_gelu", x());
+    case Op::logical_and:
+      text = concat(x(), " && ", y());
       break;
-    case Op::silu: text = concat(x(), " * ", prelude(writer, in, "rtx_sigmoid", x())); break;
+    case Op::logical_or:
+      text = concat(x(), " || ", y());
+      break;
+    case Op::logical_xor:
+      text = concat(x(), " != ", y());
+      break;
+    case Op::equal:
+      text = concat(x(), " == ", y());
+      break;
+    case Op::less:
+      text = concat(x(), " < ", y());
+      break;
+    case Op::less_equal:
+      text = concat(x(), " <= ", y());
+      break;
+    case Op::select:
+      return concat(x(), " ? ", y(), " : ", operands[2]);  // copies: nothing to round
+    case Op::gelu:
+      text =
+          prelude(writer, in, operation.attributes.string("approximate") == "tanh" ? "rtx_gelu_tanh" : "rtx_gelu", x());
+      break;
+    case Op::silu:
+      text = concat(x(), " * ", prelude(writer, in, "rtx_sigmoid", x()));
+      break;
 
     case Op::constant:
     case Op::weight:
@@ -151,7 +209,8 @@ std::optional<std::string> scalar_expression(KernelWriter& writer, const Operati
     case Op::softmax:
     case Op::log_softmax:
     case Op::layer_norm:
-    case Op::rms_norm: return std::nullopt;
+    case Op::rms_norm:
+      return std::nullopt;
   }
   return round_expression(writer, dtype, text);
 }
@@ -172,8 +231,10 @@ int flops_per_element(Op op) {
     case Op::sigmoid:
     case Op::pow:
     case Op::gelu:
-    case Op::silu: return 8;
-    default: return is_scalar_op(op) ? 1 : 0;
+    case Op::silu:
+      return 8;
+    default:
+      return is_scalar_op(op) ? 1 : 0;
   }
 }
 

@@ -128,7 +128,8 @@ T __shfl_xor_sync(unsigned, T value, int lanes) {
   return other;
 }
 
-extern "C" void emulated_launch(void (*kernel)(void**), void** arguments, const unsigned* grid, const int* block, int meets) {
+extern "C" void emulated_launch(void (*kernel)(void**), void** arguments, const unsigned* grid, const int* block,
+                                int meets) {
   shim::kernel = kernel;
   shim::arguments = arguments;
   gridDim = {grid[0], grid[1], grid[2]};

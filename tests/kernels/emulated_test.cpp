@@ -33,11 +33,16 @@ struct Case {
 
 double unit_of(DType dtype) {
   switch (dtype) {
-    case DType::f16: return 0x1p-10;
-    case DType::bf16: return 0x1p-7;
-    case DType::f8e4m3: return 0x1p-3;
-    case DType::f8e5m2: return 0x1p-2;
-    default: return 0;
+    case DType::f16:
+      return 0x1p-10;
+    case DType::bf16:
+      return 0x1p-7;
+    case DType::f8e4m3:
+      return 0x1p-3;
+    case DType::f8e5m2:
+      return 0x1p-2;
+    default:
+      return 0;
   }
 }
 
@@ -46,7 +51,8 @@ class Cases {
   std::vector<Case> list;
 
   // One operation on arguments of these types.
-  Case& add(std::string_view kind, Op op, std::vector<Type> types, AttributeList attributes = {}, SymbolValues values = {}) {
+  Case& add(std::string_view kind, Op op, std::vector<Type> types, AttributeList attributes = {},
+            SymbolValues values = {}) {
     auto body = std::make_unique<Block>();
     std::vector<Value*> arguments;
     for (Type& type : types) arguments.push_back(body->add_argument(type));
@@ -114,9 +120,10 @@ std::string difference(const Case& c, const Tensor& got, const Tensor& want) {
 }
 
 const DType floats[] = {DType::f64, DType::f32, DType::f16, DType::bf16};
-const DType numbers[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::i16, DType::i8, DType::u8};
-const DType stored[] = {DType::f64,    DType::f32,    DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::i64,
-                        DType::i32,    DType::i16,    DType::i8,  DType::u8,   DType::boolean};
+const DType numbers[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64,
+                         DType::i32, DType::i16, DType::i8,  DType::u8};
+const DType stored[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2,
+                        DType::i64, DType::i32, DType::i16, DType::i8,   DType::u8,     DType::boolean};
 
 void add_elementwise(Cases& cases) {
   for (DType t : floats) {
@@ -198,15 +205,21 @@ void add_indexing(Cases& cases) {
   const SymbolValues three = {{"n", 3}};
   for (DType t : stored) {
     for (DType index : {DType::i64, DType::i32}) {
-      cases.add("pointwise", Op::gather, {{t, {2, n, 5}}, {index, {4, 2}}}, {{"axis", int64_t{1}}}, three).index_bounds = {0, 3};
+      cases.add("pointwise", Op::gather, {{t, {2, n, 5}}, {index, {4, 2}}}, {{"axis", int64_t{1}}}, three)
+          .index_bounds = {0, 3};
     }
-    cases.add("pointwise", Op::gather_elements, {{t, {4, n}}, {DType::i64, {4, 2}}}, {{"axis", int64_t{1}}}, three).index_bounds = {0, 3};
-    cases.add("pointwise", Op::gather_nd, {{t, {2, n, 4, 5}}, {DType::i64, {2, 3, 2}}}, {{"batch_dims", int64_t{1}}}, three)
+    cases.add("pointwise", Op::gather_elements, {{t, {4, n}}, {DType::i64, {4, 2}}}, {{"axis", int64_t{1}}}, three)
+        .index_bounds = {0, 3};
+    cases
+        .add("pointwise", Op::gather_nd, {{t, {2, n, 4, 5}}, {DType::i64, {2, 3, 2}}}, {{"batch_dims", int64_t{1}}},
+             three)
         .index_bounds = {0, 4};
   }
-  cases.add("pointwise", Op::gather, {{DType::f32, {7, 5}}, {DType::i64, {}}}, {{"axis", int64_t{0}}}).index_bounds = {0, 7};
+  cases.add("pointwise", Op::gather, {{DType::f32, {7, 5}}, {DType::i64, {}}}, {{"axis", int64_t{0}}}).index_bounds = {
+      0, 7};
   // Nothing to gather from: zeros, and no read.
-  cases.add("pointwise", Op::gather, {{DType::f32, {n, 5}}, {DType::i64, {2}}}, {{"axis", int64_t{0}}}, {{"n", 0}}).index_bounds = {0, 1};
+  cases.add("pointwise", Op::gather, {{DType::f32, {n, 5}}, {DType::i64, {2}}}, {{"axis", int64_t{0}}}, {{"n", 0}})
+      .index_bounds = {0, 1};
 }
 
 void add_reductions(Cases& cases) {
@@ -230,10 +243,18 @@ void add_reductions(Cases& cases) {
       set(cases.add("reduce", op, {{t, {n, 5}}}, attributes({}, false), {{"n", 4}}));
     }
     for (bool last : {false, true}) {
-      cases.add("reduce", Op::argmax, {{t, {n, 9}}}, {{"axis", int64_t{1}}, {"keepdims", false}, {"select_last", last}}, {{"n", 4}});
-      cases.add("reduce", Op::argmax, {{t, {n, 9}}}, {{"axis", int64_t{0}}, {"keepdims", true}, {"select_last", last}}, {{"n", 4}});
-      cases.add("scan", Op::cumsum, {{t, {2, n, 3}}}, {{"axis", int64_t{1}}, {"exclusive", last}, {"reverse", false}}, {{"n", 9}}).fill = Fill::unit;
-      cases.add("scan", Op::cumsum, {{t, {2, n, 3}}}, {{"axis", int64_t{2}}, {"exclusive", last}, {"reverse", true}}, {{"n", 9}}).fill = Fill::unit;
+      cases.add("reduce", Op::argmax, {{t, {n, 9}}}, {{"axis", int64_t{1}}, {"keepdims", false}, {"select_last", last}},
+                {{"n", 4}});
+      cases.add("reduce", Op::argmax, {{t, {n, 9}}}, {{"axis", int64_t{0}}, {"keepdims", true}, {"select_last", last}},
+                {{"n", 4}});
+      cases
+          .add("scan", Op::cumsum, {{t, {2, n, 3}}}, {{"axis", int64_t{1}}, {"exclusive", last}, {"reverse", false}},
+               {{"n", 9}})
+          .fill = Fill::unit;
+      cases
+          .add("scan", Op::cumsum, {{t, {2, n, 3}}}, {{"axis", int64_t{2}}, {"exclusive", last}, {"reverse", true}},
+               {{"n", 9}})
+          .fill = Fill::unit;
     }
   }
 }
@@ -259,7 +280,8 @@ void add_rows(Cases& cases) {
       set(cases.add("row", Op::layer_norm, {x, p, p}, {{"axis", int64_t{2}}, {"epsilon", 1e-5}}, values));
       set(cases.add("row", Op::layer_norm, {x, p}, {{"axis", int64_t{2}}, {"epsilon", 1e-5}}, values));
       set(cases.add("row", Op::rms_norm, {x, p}, {{"axis", int64_t{2}}, {"epsilon", 1e-6}}, values));
-      set(cases.add("row", Op::layer_norm, {x, {t, {shape[1], shape[2]}}, p}, {{"axis", int64_t{1}}, {"epsilon", 1e-5}}, values));
+      set(cases.add("row", Op::layer_norm, {x, {t, {shape[1], shape[2]}}, p}, {{"axis", int64_t{1}}, {"epsilon", 1e-5}},
+                    values));
     }
     set(cases.add("row", Op::rms_norm, {{t, {3, 4, 8}}, {t, {3, 1, 8}}}, {{"axis", int64_t{2}}, {"epsilon", 1e-6}}));
   }
@@ -270,7 +292,8 @@ void add_contractions(Cases& cases) {
   for (DType t : {DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) {
     for (bool lhs : {false, true}) {
       for (bool rhs : {false, true}) {
-        cases.add("contract", Op::matmul, {{t, {2, 1, lhs ? Dim(4) : n, lhs ? n : Dim(4)}}, {t, {3, rhs ? 5 : 4, rhs ? 4 : 5}}},
+        cases.add("contract", Op::matmul,
+                  {{t, {2, 1, lhs ? Dim(4) : n, lhs ? n : Dim(4)}}, {t, {3, rhs ? 5 : 4, rhs ? 4 : 5}}},
                   {{"transpose_lhs", lhs}, {"transpose_rhs", rhs}}, {{"n", 3}});
       }
     }
@@ -278,8 +301,9 @@ void add_contractions(Cases& cases) {
   for (DType t : floats) {
     auto conv = [&](std::vector<Type> types, std::vector<int64_t> strides, std::vector<int64_t> dilations,
                     std::vector<int64_t> pads, int64_t groups) {
-      Case& c = cases.add("conv", Op::conv, std::move(types),
-                          {{"strides", strides}, {"dilations", dilations}, {"pads", pads}, {"groups", groups}}, {{"n", 11}});
+      Case& c =
+          cases.add("conv", Op::conv, std::move(types),
+                    {{"strides", strides}, {"dilations", dilations}, {"pads", pads}, {"groups", groups}}, {{"n", 11}});
       c.fill = Fill::unit;
       c.tolerance = 2e-6;
     };
@@ -292,14 +316,18 @@ void add_contractions(Cases& cases) {
 
 // Bodies of several operations: what fusion will make.
 void add_graphs(Cases& cases) {
-  cases.add_text("pointwise", R"((%0: tensor<[n, 8], f32>, %1: tensor<[8], f32>, %2: tensor<[n, 8], f32>) {
+  cases
+      .add_text("pointwise", R"((%0: tensor<[n, 8], f32>, %1: tensor<[8], f32>, %2: tensor<[n, 8], f32>) {
   %3 = add(%0, %1) : tensor<[n, 8], f32>
   %4 = tanh(%3) : tensor<[n, 8], f32>
   %5 = mul(%4, %2) : tensor<[n, 8], f32>
   yield(%5, %4)
 }
-)", {{"n", 5}}).tolerance = 2e-6;
-  cases.add_text("pointwise", R"((%0: tensor<[n, 2, 4], f16>, %1: tensor<[n, 8], f16>, %2: tensor<[n], i64>) {
+)",
+                {{"n", 5}})
+      .tolerance = 2e-6;
+  cases
+      .add_text("pointwise", R"((%0: tensor<[n, 2, 4], f16>, %1: tensor<[n, 8], f16>, %2: tensor<[n], i64>) {
   %3 = reshape(%0) {shape = [n, 8]} : tensor<[n, 8], f16>
   %4 = concat(%3, %1) {axis = 0} : tensor<[2*n, 8], f16>
   %5 = gather(%4, %2) {axis = 0} : tensor<[n, 8], f16>
@@ -308,8 +336,11 @@ void add_graphs(Cases& cases) {
   %8 = mul(%6, %7) : tensor<[8, n], f16>
   yield(%8)
 }
-)", {{"n", 5}}).index_bounds = {0, 0, 10};
-  cases.add_text("pointwise", R"((%0: tensor<[n, 4], f32>) {
+)",
+                {{"n", 5}})
+      .index_bounds = {0, 0, 10};
+  cases
+      .add_text("pointwise", R"((%0: tensor<[n, 4], f32>) {
   %1 = iota() {shape = [n, n], axis = 1, dtype = i64} : tensor<[n, n], i64>
   %2 = iota() {shape = [n, n], axis = 0, dtype = i64} : tensor<[n, n], i64>
   %3 = less_equal(%1, %2) : tensor<[n, n], bool>
@@ -320,18 +351,24 @@ void add_graphs(Cases& cases) {
   %8 = add(%6, %7) : tensor<[n, n], f32>
   yield(%8)
 }
-)", {{"n", 6}}).fill = Fill::unit;
-  cases.add_text("row", R"((%0: tensor<[n, 40], f32>, %1: tensor<[n, 40], f32>, %2: tensor<[40], f32>) {
+)",
+                {{"n", 6}})
+      .fill = Fill::unit;
+  cases
+      .add_text("row", R"((%0: tensor<[n, 40], f32>, %1: tensor<[n, 40], f32>, %2: tensor<[40], f32>) {
   %3 = add(%0, %1) : tensor<[n, 40], f32>
   %4 = rms_norm(%3, %2) {axis = 1, epsilon = 1e-05} : tensor<[n, 40], f32>
   %5 = silu(%4) : tensor<[n, 40], f32>
   yield(%5)
 }
-)", {{"n", 5}}).fill = Fill::unit;
+)",
+                {{"n", 5}})
+      .fill = Fill::unit;
   cases.add_text("pointwise", R"((%0: tensor<[n, 3], i64>) {
   yield(%0)
 }
-)", {{"n", 5}});
+)",
+                 {{"n", 5}});
 }
 
 TEST_CASE("generated kernels compute what the evaluator says, for every operation and dtype") {
@@ -393,7 +430,8 @@ TEST_CASE("the emulator notices a kernel that computes something else, and one t
   std::mt19937 random(1);
   const std::vector<Tensor> operands = {random_tensor(c.body->argument(0)->type, c, 0, random),
                                         random_tensor(c.body->argument(1)->type, c, 1, random)};
-  Result<std::vector<Tensor>> want = evaluate(*c.body, operands, {}, nullptr), got = emulator.run(subtracts, operands, {});
+  Result<std::vector<Tensor>> want = evaluate(*c.body, operands, {}, nullptr),
+                              got = emulator.run(subtracts, operands, {});
   REQUIRE(got.ok());
   CHECK(!difference(c, (*got)[0], (*want)[0]).empty());
   CHECK(!emulator.run(outside, operands, {}).ok());

@@ -51,7 +51,8 @@ size_t Emulator::add(const codegen::KernelPlan& plan, const Block& body) {
   std::string call = concat("extern \"C\" void call_", number, "(void** a) {\n  ", plan.launch->function, "(");
   std::vector<std::string> arguments;
   for (size_t i = 0; i < body.argument_count(); ++i) {
-    arguments.push_back(concat("(const ", codegen::memory_type(body.argument(i)->type.dtype), "*)a[", arguments.size(), "]"));
+    arguments.push_back(
+        concat("(const ", codegen::memory_type(body.argument(i)->type.dtype), "*)a[", arguments.size(), "]"));
   }
   std::vector<Type> results;
   for (const Value* result : body.terminator()->operands()) {
@@ -61,7 +62,8 @@ size_t Emulator::add(const codegen::KernelPlan& plan, const Block& body) {
   for (size_t i = 0; i < plan.launch->scalars.size(); ++i) {
     arguments.push_back(concat("*(long long*)a[", arguments.size(), "]"));
   }
-  source_ += concat("namespace k", number, " {\n", for_the_shim(plan.launch->text), call, join(arguments, ", "), ");\n}\n}\n");
+  source_ +=
+      concat("namespace k", number, " {\n", for_the_shim(plan.launch->text), call, join(arguments, ", "), ");\n}\n}\n");
   entries_.push_back({plan, std::move(results)});
   return number;
 }
@@ -72,19 +74,21 @@ Result<void> Emulator::build() {
   const std::string base = folder, shim = concat(RTX_TEST_DIR, "/kernels/cuda_shim.h");
   RTX_TRY(write_file(base + "/kernels.cpp", concat("#include \"", shim, "\"\n", source_)));
   // -fno-strict-aliasing: vector loads read elements through a struct type, which CUDA allows.
-  const std::string command = concat("c++ -std=c++17 -O0 -w -fPIC -shared -ffp-contract=off -fno-strict-aliasing -o ", base,
-                                     "/kernels.so ", base, "/kernels.cpp >", base, "/log 2>&1");
+  const std::string command = concat("c++ -std=c++17 -O0 -w -fPIC -shared -ffp-contract=off -fno-strict-aliasing -o ",
+                                     base, "/kernels.so ", base, "/kernels.cpp >", base, "/log 2>&1");
   const int status = std::system(command.c_str());
   Result<std::string> log = read_text_file(base + "/log", 1 << 20);
   if (status == 0) library_ = dlopen((base + "/kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!std::getenv("RTX_KEEP_EMULATED")) {
     std::system(concat("rm -r ", base).c_str());
   }
-  if (!library_) return make_error(ErrorKind::internal, "E999", concat("generated text does not compile:\n", log ? *log : ""));
+  if (!library_)
+    return make_error(ErrorKind::internal, "E999", concat("generated text does not compile:\n", log ? *log : ""));
   return Ok{};
 }
 
-Result<std::vector<Tensor>> Emulator::run(size_t kernel, const std::vector<Tensor>& operands, const SymbolValues& symbols) const {
+Result<std::vector<Tensor>> Emulator::run(size_t kernel, const std::vector<Tensor>& operands,
+                                          const SymbolValues& symbols) const {
   const Entry& entry = entries_[kernel];
   const codegen::LaunchPlan& launch = *entry.plan.launch;
   std::vector<std::vector<std::byte>> buffers;
@@ -116,7 +120,8 @@ Result<std::vector<Tensor>> Emulator::run(size_t kernel, const std::vector<Tenso
   auto call = reinterpret_cast<void (*)(void**)>(dlsym(library_, concat("call_", kernel).c_str()));
   auto start = reinterpret_cast<void (*)(void (*)(void**), void**, const unsigned*, const int*, int)>(
       dlsym(library_, "emulated_launch"));
-  const bool meets = launch.text.find("__shfl") != std::string::npos || launch.text.find("__syncthreads") != std::string::npos;
+  const bool meets =
+      launch.text.find("__shfl") != std::string::npos || launch.text.find("__syncthreads") != std::string::npos;
   start(call, arguments.data(), grid, launch.block.data(), meets);
 
   for (const auto& buffer : buffers) {

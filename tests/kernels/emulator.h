@@ -19,7 +19,8 @@ class Emulator {
   static bool available();
   Result<void> build();
   // Bytes around each buffer are checked: a kernel that writes outside gives an error.
-  Result<std::vector<Tensor>> run(size_t kernel, const std::vector<Tensor>& operands, const SymbolValues& symbols) const;
+  Result<std::vector<Tensor>> run(size_t kernel, const std::vector<Tensor>& operands,
+                                  const SymbolValues& symbols) const;
 
  private:
   struct Entry {

@@ -1,0 +1,166 @@
+// rtx-compile and rtx-conformance from the command line, on the committed models.
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/npy.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "tests/command.h"
+#include "tests/unit/onnx_file.h"
+
+namespace rtx::onnx {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string fixture(std::string_view name) { return concat(RTX_TEST_DIR, "/fixtures/models/", name); }
+
+CommandResult compile(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {RTX_COMPILE, "--no-kernel-cache"});
+  return run_command(arguments);
+}
+
+// "name sha256" of every file of a folder, sorted.
+std::vector<std::string> hashes(const std::string& folder) {
+  std::vector<std::string> result;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const auto file = File::open(entry.path().string()).value();
+    result.push_back(concat(entry.path().filename().string(), " ", sha256_hex(*file).value()));
+  }
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+bool has_nvrtc() {
+  const TempFolder folder;
+  const CommandResult result = compile({fixture("vit.dyn20/model.onnx"), "--arch", "sm_80", "-o", folder / "p"});
+  return result.err.find("RTX-E721") == std::string::npos;
+}
+
+TEST_CASE("compiling twice into two folders gives equal bytes") {
+  const TempFolder one, two;
+  for (const char* name : {"bert.dyn20", "llama_step.ts17"}) {
+    const std::string model = concat(fixture(name), "/model.onnx");
+    const CommandResult first = compile({model, "-o", one / name}),
+                        second = compile({model, "-o", two / name, "--arch", "cpu"});
+    REQUIRE_MESSAGE(first.exit_code == 0, first.err);
+    REQUIRE_MESSAGE(second.exit_code == 0, second.err);
+    CHECK(first.out.empty());
+    CHECK(hashes(one / name) == hashes(two / name));
+    CHECK(hashes(one / name).size() == 2);
+  }
+}
+
+TEST_CASE("compiling for GPUs twice, with other job counts and orders of --arch, gives equal bytes") {
+  if (!has_nvrtc()) {
+    MESSAGE("skipped: no NVRTC");
+    return;
+  }
+  const TempFolder folder;
+  const std::string model = fixture("vit.dyn20/model.onnx");
+  const CommandResult first = compile({model, "--arch", "sm_90a,sm_120", "-j", "1", "-o", folder / "a"});
+  const CommandResult second = compile({model, "--arch", "sm_120", "--arch", "sm_90a", "-j", "2", "-o", folder / "b"});
+  REQUIRE_MESSAGE(first.exit_code == 0, first.err);
+  REQUIRE_MESSAGE(second.exit_code == 0, second.err);
+  CHECK(hashes(folder / "a") == hashes(folder / "b"));
+  CHECK(hashes(folder / "a").size() == 3);
+  const std::string manifest = read_text_file(folder / "a/manifest.yaml", 1 << 24).value();
+  CHECK(manifest.find("spill_bytes: 0") != std::string::npos);
+}
+
+TEST_CASE("a module that was imported first compiles to the same bytes as the ONNX file") {
+  const TempFolder folder;
+  const std::string model = fixture("distilbert.dyn20/model.onnx");
+  REQUIRE(run_command({RTX_IMPORT, model, "-o", folder / "m.rtxir"}).exit_code == 0);
+  REQUIRE(compile({folder / "m.rtxir", "-o", folder / "a"}).exit_code == 0);
+  REQUIRE(compile({model, "-o", folder / "b"}).exit_code == 0);
+  CHECK(hashes(folder / "a") == hashes(folder / "b"));
+}
+
+TEST_CASE("--dump-phases-to and --dump-kernels-to write the phases and the CUDA text") {
+  const TempFolder folder;
+  const CommandResult result = compile({fixture("bert.ts17/model.onnx"), "-o", folder / "p", "--dump-phases-to",
+                                        folder / "phases", "--dump-kernels-to", folder / "kernels", "--time-passes"});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  for (const char* name : {"imported.rtxir", "canonical.rtxir", "fused.rtxir", "plan.txt"}) {
+    CHECK(fs::file_size(folder / concat("phases/", name)) > 0);
+  }
+  CHECK(std::distance(fs::directory_iterator(folder / "kernels"), fs::directory_iterator()) > 5);
+  CHECK(result.err.find("canonical") != std::string::npos);
+}
+
+// Refused with this exit code and id, and without a package.
+void check_refused(const TempFolder& folder, const CommandResult& result, int exit_code, std::string_view id) {
+  CAPTURE(result.err);
+  CHECK(result.exit_code == exit_code);
+  CHECK(result.err.find(concat("[RTX-", id, "]")) != std::string::npos);
+  CHECK(!fs::exists(folder / "p"));
+}
+
+TEST_CASE("what cannot be compiled gives a clear error, the right exit code and no package") {
+  const TempFolder folder;
+  const std::string model = fixture("vit.dyn20/model.onnx");
+  check_refused(folder, compile({model}), 2, "E001");
+  check_refused(folder, compile({model, "-o", folder / "p", "--arch", "sm_13"}), 4, "E411");
+  check_refused(folder, compile({folder / "missing.onnx", "-o", folder / "p"}), 9, "E901");
+  check_refused(folder, compile({folder.file("m.onnx", "not a model"), "-o", folder / "p"}), 3, "E101");
+  check_refused(folder, compile({folder.file("m.rtxir", "rtxir 1\nstage fused\n"), "-o", folder / "p"}), 3, "E412");
+  check_refused(folder,
+                compile({folder.file("n.rtxir", "rtxir 1\nstage imported\nfunc @main() {\n  yield()\n}\n"), "-o",
+                         folder / "p", "--dim", "x=3"}),
+                2, "E001");
+  proto::ModelProto unknown = relu_model();
+  unknown.mutable_graph()->mutable_node(0)->set_op_type("Frobnicate");
+  check_refused(folder, compile({folder.file("u.onnx", unknown.SerializeAsString()), "-o", folder / "p"}), 4, "E401");
+}
+
+TEST_CASE("a folder that is not a package is not replaced") {
+  const TempFolder folder;
+  fs::create_directory(folder / "mine");
+  folder.file("mine/notes.txt", "keep");
+  const CommandResult result = compile({fixture("vit.dyn20/model.onnx"), "-o", folder / "mine"});
+  CHECK(result.exit_code != 0);
+  CHECK(fs::exists(folder / "mine/notes.txt"));
+}
+
+TEST_CASE("--list-archs prints the architectures") {
+  const CommandResult result = run_command({RTX_COMPILE, "--list-archs"});
+  CHECK(result.exit_code == 0);
+  for (const char* arch :
+       {"sm_80\n", "sm_86\n", "sm_89\n", "sm_90a\n", "sm_100a\n", "sm_120\n", "sm_120a\n", "cpu\n"}) {
+    CHECK(result.out.find(arch) != std::string::npos);
+  }
+}
+
+TEST_CASE("rtx-conformance passes the committed models on the CPU device") {
+  const TempFolder folder;
+  const CommandResult result =
+      run_command({RTX_CONFORMANCE, concat(RTX_TEST_DIR, "/fixtures/models"), "--json", folder / "r.json"});
+  CHECK_MESSAGE(result.exit_code == 0, result.out);
+  CHECK(result.out.find("12 passed, 0 failed, 0 skipped\n") != std::string::npos);
+  CHECK(read_text_file(folder / "r.json", 1 << 20).value().find("\"status\": \"passed\"") != std::string::npos);
+}
+
+// Negative control: an output that is off by a little more than the tolerance.
+TEST_CASE("rtx-conformance fails a model whose recorded outputs differ, with exit code 10") {
+  const TempFolder folder;
+  const std::string from = fixture("vit.dyn20");
+  fs::create_directory(folder / "case");
+  for (const char* name : {"model.onnx", "inputs.npz"})
+    fs::copy(concat(from, "/", name), folder / concat("case/", name));
+  const auto npz = NpzFile::open(File::open(from + "/outputs.npz").value()).value();
+  NpyArray output = npz->read(npz->names()[0]).value();
+  reinterpret_cast<float*>(output.bytes.data())[3] += 1e-3f;
+  const std::pair<std::string, const NpyArray*> arrays[] = {{npz->names()[0], &output}};
+  REQUIRE(write_npz(folder / "case/outputs.npz", arrays));
+  const CommandResult result = run_command({RTX_CONFORMANCE, folder.path()});
+  CHECK(result.exit_code == 10);
+  CHECK(result.out.find("0 passed, 1 failed, 0 skipped\n") != std::string::npos);
+  CHECK(result.out.find("1 of ") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace rtx::onnx

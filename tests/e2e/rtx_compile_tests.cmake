@@ -1,0 +1,4 @@
+rtx_add_test(e2e_rtx_compile e2e/rtx_compile_test.cpp LABEL e2e LINKS rtx_frontend)
+add_dependencies(e2e_rtx_compile rtx-compile rtx-conformance rtx-import)
+target_compile_definitions(e2e_rtx_compile PRIVATE RTX_COMPILE="$<TARGET_FILE:rtx-compile>" RTX_IMPORT="$<TARGET_FILE:rtx-import>"
+                           RTX_CONFORMANCE="$<TARGET_FILE:rtx-conformance>")
