@@ -120,8 +120,10 @@ Value* drop_inverse(Operation& root, Rewriter&) {
   return inner ? inner->operand(0) : nullptr;
 }
 
-// |-x| -> |x|
+// |-x| -> |x|   (not unsigned: -1 is 255 there)
 Value* abs_negated(Operation& root, Rewriter& rewriter) {
+  DType dtype = root.result()->type.dtype;
+  if (dtype == DType::u8 || dtype == DType::u4) return nullptr;
   Operation* neg = defined_by(root.operand(0), Op::neg);
   return neg ? rewriter.make(Op::abs, {neg->operand(0)}) : nullptr;
 }

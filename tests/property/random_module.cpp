@@ -114,8 +114,9 @@ class Generator {
 
   bool structure(Op op) {
     if (op == Op::weight) {
-      Shape weight_shape = {random_.between(1, 4), 4};
-      return create(Op::weight, {}, {{"name", concat("w", random_.between(0, 99))}, {"dtype", DType::f32}, {"shape", weight_shape}});
+      int64_t rows = random_.between(1, 4);  // in the name too: one name has one type
+      std::string name = concat("w", rows, ".", random_.between(0, 9));
+      return create(Op::weight, {}, {{"name", std::move(name)}, {"dtype", DType::f32}, {"shape", Shape{rows, 4}}});
     }
     if (op == Op::dim_values) return create(op, {}, {{"values", Shape{dim(), dim()}}});
     return op == Op::constant && constant(pick(dtypes));
