@@ -78,6 +78,8 @@ inline Result<SymbolRange> parse_range(std::string_view argument, std::string_vi
 
 inline Result<onnx::ImportOptions> import_options(const OnnxOptions& options) {
   onnx::ImportOptions result;
+  result.max_rank = static_cast<int>(options.read.limits.max_rank);
+  result.max_tensor_bytes = options.read.limits.max_tensor_bytes;
   for (const std::string& argument : options.dims) {
     const size_t equals = argument.find('=');
     if (equals == std::string::npos || equals == 0)

@@ -22,11 +22,12 @@ Result<Value*> Conversion::input(size_t index) {
   return importer_.materialise(*inputs_[index], builder_);
 }
 
-const Contents* Conversion::contents(size_t index) { return has(index) ? importer_.contents(*inputs_[index]) : nullptr; }
+const Contents* Conversion::contents(size_t index) {
+  return has(index) ? importer_.contents(*inputs_[index]) : nullptr;
+}
 
 Result<std::vector<Dim>> Conversion::dims(size_t index) {
-  if (rank(index) > 1)
-    return invalid("E327", concat("input ", index, " must have rank 1")).with_got(type(index).str());
+  if (rank(index) > 1) return invalid("E327", concat("input ", index, " must have rank 1")).with_got(type(index).str());
   if (!is_integer(type(index).dtype))
     return invalid("E327", concat("input ", index, " must hold integers")).with_got(type(index).str());
   const Contents* known = contents(index);
@@ -48,7 +49,8 @@ Result<std::vector<int64_t>> Conversion::integers(size_t index) {
 
 Result<int64_t> Conversion::integer_input(size_t index) {
   RTX_ASSIGN(std::vector<int64_t> all, integers(index));
-  if (all.size() != 1) return invalid("E327", concat("input ", index, " must have one element")).with_got(type(index).str());
+  if (all.size() != 1)
+    return invalid("E327", concat("input ", index, " must have one element")).with_got(type(index).str());
   return all[0];
 }
 
@@ -104,7 +106,16 @@ void Conversion::set_stored(size_t index, const WeightEntry& entry) { outputs_[i
 
 Result<Value*> Conversion::emit(Op op, std::vector<Value*> operands, AttributeList attributes) {
   importer_.refresh(attributes);
-  return builder_.value(op, std::move(operands), std::move(attributes));
+  for (const char* name : {"shape", "sizes"}) {
+    const AttributeValue* value = attributes.find(name);
+    const auto* dims = value ? std::get_if<std::vector<Dim>>(value) : nullptr;
+    for (size_t i = 0; dims && i < dims->size(); ++i)
+      if ((*dims)[i].is_constant() && (*dims)[i].constant() < 0)
+        return invalid("E301", concat("negative size ", (*dims)[i].str(), " in the shape ", to_string(*dims)));
+  }
+  RTX_ASSIGN(Value * value, builder_.value(op, std::move(operands), std::move(attributes)));
+  RTX_TRY(importer_.check_size(value->type));
+  return value;
 }
 
 Result<Value*> Conversion::constant(Tensor tensor) { return builder_.constant(std::move(tensor)); }
@@ -137,7 +148,9 @@ Result<Value*> Conversion::broadcast(Value* value, Shape shape) {
 }
 
 Result<Value*> Conversion::transpose(Value* value, std::vector<int64_t> perm) {
-  if (std::is_sorted(perm.begin(), perm.end()) && static_cast<int>(perm.size()) == value->type.rank()) return value;
+  bool identity = static_cast<int>(perm.size()) == value->type.rank();
+  for (size_t i = 0; identity && i < perm.size(); ++i) identity = perm[i] == static_cast<int64_t>(i);
+  if (identity) return value;
   return emit(Op::transpose, {value}, {{"perm", std::move(perm)}});
 }
 
@@ -147,7 +160,8 @@ Result<Value*> Conversion::slice(Value* value, int axis, const Dim& start, const
   starts[axis] = start;
   sizes[axis] = size;
   std::vector<int64_t> steps(value->type.rank(), 1);
-  return emit(Op::slice, {value}, {{"starts", std::move(starts)}, {"sizes", std::move(sizes)}, {"steps", std::move(steps)}});
+  return emit(Op::slice, {value},
+              {{"starts", std::move(starts)}, {"sizes", std::move(sizes)}, {"steps", std::move(steps)}});
 }
 
 Result<Value*> Conversion::iota(DType dtype, int rank, int axis, const Dim& size) {

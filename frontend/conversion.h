@@ -18,20 +18,24 @@ class Importer;
 struct Imported {
   std::string name;
   Type type;
-  Value* value = nullptr;             // once emitted
-  std::optional<Contents> contents;   // when the elements are known (some may not be)
-  bool contents_asked = false;        // a stored tensor was looked at already
-  const WeightEntry* stored = nullptr;  // an initializer or Constant
+  Value* value = nullptr;                    // once emitted
+  std::optional<Contents> contents;          // when the elements are known (some may not be)
+  bool contents_asked = false;               // a stored tensor was looked at already
+  const WeightEntry* stored = nullptr;       // an initializer or Constant
   const std::string* unsupported = nullptr;  // the element type of a stored tensor that the IR does not have
-  const Node* producer = nullptr;     // null for graph inputs and initializers
-  bool failed = false;                // its node could not be converted; users fail silently
+  const Node* producer = nullptr;            // null for graph inputs and initializers
+  bool failed = false;                       // its node could not be converted; users fail silently
 };
 
 // Errors carry no place: the importer adds the node.
 class Conversion {
  public:
   Conversion(Importer& importer, const Node& node, Builder& builder, std::vector<Imported*> inputs)
-      : importer_(importer), node_(node), builder_(builder), inputs_(std::move(inputs)), outputs_(node.outputs.size()) {}
+      : importer_(importer),
+        node_(node),
+        builder_(builder),
+        inputs_(std::move(inputs)),
+        outputs_(node.outputs.size()) {}
 
   const Node& node() const { return node_; }
   const SymbolRanges& ranges() const;

@@ -49,6 +49,7 @@ struct Converter {
   int min_inputs = 1;
   int max_inputs = 1;
   std::string_view domain;  // "" is the default domain
+  int max_outputs = 1;
 };
 
 inline constexpr int any_number = 1 << 30;

@@ -30,8 +30,8 @@ int64_t element_count(const std::vector<int64_t>& shape) {
   return count;
 }
 
-// max(past, 7) == 11 is past == 11: an expression over one symbol that takes the value `target` exactly where the symbol
-// does. Not min(seq, 512) == 512, which holds for many sizes.
+// max(past, 7) == 11 is past == 11: an expression over one symbol that takes the value `target` exactly where the
+// symbol does. Not min(seq, 512) == 512, which holds for many sizes.
 std::optional<Dim::Solution> solve_by_trial(const Dim& a, const Dim& b) {
   const Dim &expression = a.is_constant() ? b : a, &target = a.is_constant() ? a : b;
   std::vector<std::string> names;
@@ -222,15 +222,17 @@ void Importer::import_node(const Node& node) {
   const Converter* row = find_converter(node.domain, node.op_type, node.opset, &known);
   bool is_if = is_node(node, "If");
   if (!row && !is_if) {
-    report(node, Error(make_error(ErrorKind::unsupported, "E401",
-                                  known ? "this version of the operator is not supported" : "operator is not supported")));
+    report(node,
+           Error(make_error(ErrorKind::unsupported, "E401",
+                            known ? "this version of the operator is not supported" : "operator is not supported")));
     return fail_outputs(node);
   }
   std::vector<Imported*> inputs;
   for (const std::string& name : node.inputs) {
     Imported* imported = name.empty() ? nullptr : lookup(name);
     if (!name.empty() && !imported) {
-      report(node, Error(make_error(ErrorKind::invalid, "E203", concat("value '", escape_text(name), "' is not defined"))));
+      report(node,
+             Error(make_error(ErrorKind::invalid, "E203", concat("value '", escape_text(name), "' is not defined"))));
       return fail_outputs(node);
     }
     if (imported && imported->unsupported) {
@@ -254,9 +256,12 @@ Result<void> Importer::convert(const Node& node, const Converter& row, std::vect
   int count = static_cast<int>(inputs.size());
   if (count < row.min_inputs || count > row.max_inputs)
     return make_error(ErrorKind::invalid, "E221", concat("the operator has ", count, " inputs"))
-        .with_expected(row.max_inputs == any_number      ? concat(row.min_inputs, " or more")
+        .with_expected(row.max_inputs == any_number       ? concat(row.min_inputs, " or more")
                        : row.min_inputs == row.max_inputs ? concat(row.min_inputs)
                                                           : concat(row.min_inputs, " to ", row.max_inputs));
+  if (static_cast<int64_t>(node.outputs.size()) > row.max_outputs)
+    return make_error(ErrorKind::invalid, "E221", concat("the operator has ", node.outputs.size(), " outputs"))
+        .with_expected(concat("at most ", row.max_outputs, " outputs of this type of operator"));
   for (const Attribute& attribute : node.attributes)
     if (!has_blank_separated(row.attributes, attribute.name))
       return make_error(ErrorKind::invalid, "E325",
@@ -264,9 +269,9 @@ Result<void> Importer::convert(const Node& node, const Converter& row, std::vect
                                " of the operator"))
           .with_expected(row.attributes.empty() ? "no attributes" : std::string(row.attributes));
     else if (!attribute.unsupported.empty())
-      return make_error(ErrorKind::unsupported, "E404",
-                        concat("attribute '", escape_text(attribute.name), "' of type ", attribute.unsupported,
-                               " is not supported"));
+      return make_error(
+          ErrorKind::unsupported, "E404",
+          concat("attribute '", escape_text(attribute.name), "' of type ", attribute.unsupported, " is not supported"));
 
   std::vector<std::optional<Contents>> known(node.outputs.size());
   bool complete = evaluate_symbolically(node, row, inputs, known);
@@ -277,7 +282,36 @@ Result<void> Importer::convert(const Node& node, const Converter& row, std::vect
     if (conversion.attribute_error()) return *conversion.attribute_error();
     if (!done) return done;
   }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const Conversion::Output& output = conversion.outputs()[i];
+    const std::optional<Contents>& contents = output.contents ? output.contents : known[i];
+    size_t rank = output.value ? output.value->type.shape.size() : contents ? contents->shape.size() : 0;
+    if (rank > static_cast<size_t>(options_.max_rank))
+      return make_error(ErrorKind::limit, "E504", concat("the result has rank ", rank))
+          .with_expected(concat("at most ", options_.max_rank))
+          .with_help("--max-rank");
+  }
   define_outputs(conversion, std::move(known));
+  return Ok{};
+}
+
+Result<void> Importer::check_size(const Type& type) const {
+  int64_t count = 1;
+  bool wraps = false;
+  for (const Dim& dim : type.shape) {
+    if (dim.overflowed()) return make_error(ErrorKind::invalid, "E302", "a size of the result overflows 64 bits");
+    if (dim.is(0)) return Ok{};
+    if (dim.is_constant() && __builtin_mul_overflow(count, dim.constant(), &count)) wraps = true;
+  }
+  auto bytes = wraps ? std::nullopt : packed_bytes(type.dtype, count);
+  if (!bytes)
+    return make_error(ErrorKind::invalid, "E302", "the element count of the result overflows 64 bits")
+        .with_got(type.str());
+  if (*bytes > options_.max_tensor_bytes)
+    return make_error(ErrorKind::limit, "E504", concat("the result has ", *bytes, " bytes"))
+        .with_expected(concat("at most ", options_.max_tensor_bytes))
+        .with_got(type.str())
+        .with_help("--max-tensor-bytes");
   return Ok{};
 }
 
@@ -322,29 +356,61 @@ void Importer::fail_outputs(const Node& node) {
 // Exporters guard squeeze and the like by an If on a shape. The branch that cannot run is not looked at.
 Result<void> Importer::inline_if(const Node& node, const std::vector<Imported*>& inputs) {
   if (inputs.size() != 1) return make_error(ErrorKind::invalid, "E221", "If needs one input, the condition");
+  const Graph* branches[2] = {};
+  const char* names[2] = {"else_branch", "then_branch"};
+  for (int i = 0; i < 2; ++i) {
+    const Attribute* branch = node.find(names[i]);
+    auto* graph = branch ? std::get_if<std::shared_ptr<Graph>>(&branch->value) : nullptr;
+    if (!graph || !*graph || (*graph)->outputs.size() != node.outputs.size())
+      return make_error(ErrorKind::invalid, "E222",
+                        concat("attribute '", names[i], "' is missing or has another number of outputs than the node"));
+    branches[i] = graph->get();
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    int32_t types[2] = {branches[0]->outputs[i].elem_type, branches[1]->outputs[i].elem_type};
+    if (types[0] != 0 && types[1] != 0 && types[0] != types[1])
+      return make_error(ErrorKind::invalid, "E335", concat("the branches give output ", i, " different types"));
+  }
+  const Type& condition_type = inputs[0]->value ? inputs[0]->value->type : inputs[0]->type;
+  Dim count = condition_type.element_count();
+  if (condition_type.dtype != DType::boolean || (count.is_constant() && !count.is(1)))
+    return make_error(ErrorKind::invalid, "E327", "input 0, the condition, must be one bool")
+        .with_got(condition_type.str());
   const Contents* condition = contents(*inputs[0]);
-  if (!condition || condition->elements.size() != 1 || !condition->all_constant())
+  if (!condition || condition->elements.size() != 1 || !condition->all_constant()) {
+    report_unknown_operators(*branches[0]);
+    report_unknown_operators(*branches[1]);
     return make_error(ErrorKind::unsupported, "E405", "the condition is known only at run time")
         .with_help("fix the dims it depends on with --dim NAME=SIZE, or export without the branch");
+  }
   bool taken = !condition->elements[0].dim.is(0);
-  const Attribute* branch = node.find(taken ? "then_branch" : "else_branch");
-  auto* graph = branch ? std::get_if<std::shared_ptr<Graph>>(&branch->value) : nullptr;
-  if (!graph || !*graph || (*graph)->outputs.size() != node.outputs.size())
-    return make_error(ErrorKind::invalid, "E222", "the branch is missing or has another number of outputs");
+  const Graph* graph = branches[taken ? 1 : 0];
 
   scopes_.emplace_back();
-  define_initializers(**graph);
-  import_nodes(**graph);
+  define_initializers(*graph);
+  import_nodes(*graph);
   std::vector<Imported*> results;
-  for (const ValueInfo& output : (*graph)->outputs) results.push_back(lookup(output.name));
+  for (const ValueInfo& output : graph->outputs) results.push_back(lookup(output.name));
   scopes_.pop_back();
   for (size_t i = 0; i < results.size(); ++i) {
     if (!results[i])
       return make_error(ErrorKind::invalid, "E203",
-                        concat("value '", escape_text((*graph)->outputs[i].name), "' is not defined"));
+                        concat("value '", escape_text(graph->outputs[i].name), "' is not defined"));
     if (!node.outputs[i].empty()) scopes_.back()[node.outputs[i]] = results[i];
   }
   return Ok{};
+}
+
+// A branch that cannot be imported is still looked at, so that the report is whole.
+void Importer::report_unknown_operators(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    bool known = false;
+    if (!find_converter(node.domain, node.op_type, node.opset, &known) && !known && !is_node(node, "If"))
+      report(node, Error(make_error(ErrorKind::unsupported, "E401", "operator is not supported")));
+    for (const Attribute& attribute : node.attributes)
+      if (auto* inner = std::get_if<std::shared_ptr<Graph>>(&attribute.value); inner && *inner)
+        report_unknown_operators(**inner);
+  }
 }
 
 // ---- Symbolic evaluation
@@ -546,7 +612,8 @@ bool Importer::unify(const Dim& stale_a, const Dim& stale_b) {
   const auto& [symbol, value] = *solution;
   auto range = module_->symbols.find(symbol);
   if (range == module_->symbols.end()) return false;
-  if (value.upper_bound(module_->symbols) < range->second.min || value.lower_bound(module_->symbols) > range->second.max)
+  if (value.upper_bound(module_->symbols) < range->second.min ||
+      value.lower_bound(module_->symbols) > range->second.max)
     return false;
   if (auto other = value.as_symbol()) {
     auto found = module_->symbols.find(*other);
@@ -613,9 +680,9 @@ void Importer::report(const Node& node, Error error) {
       std::string key = concat(operator_name, "\n", node.opset, "\n", diagnostic.id, "\n", diagnostic.message);
       auto [entry, is_new] = refusal_index_.try_emplace(key, refusals_.size());
       if (is_new) {
-        diagnostic.message = concat(escape_text(operator_name), " (domain '",
-                                    escape_text(node.domain.empty() ? "ai.onnx" : node.domain), "', opset ", node.opset,
-                                    "): ", diagnostic.message);
+        diagnostic.message =
+            concat(escape_text(operator_name), " (domain '", escape_text(node.domain.empty() ? "ai.onnx" : node.domain),
+                   "', opset ", node.opset, "): ", diagnostic.message);
         refusals_.push_back({std::move(diagnostic), 0, {}});
       }
       Refusal& refusal = refusals_[entry->second];
@@ -678,10 +745,11 @@ void Importer::finish() {
 void Importer::check_declared(const ValueInfo& output, const Type& type) {
   auto dtype = dtype_of(output.elem_type);
   if (dtype && *dtype != type.dtype) {
-    invalid_.push_back(make_error(ErrorKind::invalid, "E326", "the declared element type is not what the model computes")
-                           .with_where(concat(model_.path, ": output '", escape_text(output.name), "'"))
-                           .with_expected(std::string(to_string(*dtype)))
-                           .with_got(std::string(to_string(type.dtype))));
+    invalid_.push_back(
+        make_error(ErrorKind::invalid, "E326", "the declared element type is not what the model computes")
+            .with_where(concat(model_.path, ": output '", escape_text(output.name), "'"))
+            .with_expected(std::string(to_string(*dtype)))
+            .with_got(std::string(to_string(type.dtype))));
     return;
   }
   if (!output.shape) return;

@@ -16,11 +16,14 @@ struct ImportOptions {
   std::map<std::string, SymbolRange> ranges;
   // Graph inputs that are given now and become constants: shapes, axes and the like, which must be known to compile.
   std::map<std::string, Tensor> constants;
+  // Of every value in the module, as far as its fixed axes decide (E504).
+  int max_rank = 8;
+  int64_t max_tensor_bytes = int64_t{64} << 30;
 };
 
 struct ImportResult {
-  std::unique_ptr<Module> module;     // stage imported, verified; module->weights holds the initializers used
-  std::vector<Diagnostic> warnings;   // dims unified, declared shapes that inference contradicts
+  std::unique_ptr<Module> module;    // stage imported, verified; module->weights holds the initializers used
+  std::vector<Diagnostic> warnings;  // dims unified, declared shapes that inference contradicts
 };
 
 // Collects every unsupported thing of the model before it gives up: one diagnostic for each (operator, domain, opset,

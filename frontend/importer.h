@@ -31,6 +31,8 @@ class Importer {
   void limit(const Dim& dim, int64_t bound);
   void refresh(AttributeList& attributes) const;
   void warn(std::string_view id, std::string message);
+  // Refuses a type whose fixed axes alone make it too large (E504) or overflow (E302).
+  Result<void> check_size(const Type& type) const;
   const SymbolRanges& ranges() const { return module_->symbols; }
   Imported* lookup(std::string_view name) const;
 
@@ -54,6 +56,7 @@ class Importer {
   void import_node(const Node& node);
   Result<void> convert(const Node& node, const Converter& row, std::vector<Imported*> inputs);
   Result<void> inline_if(const Node& node, const std::vector<Imported*>& inputs);
+  void report_unknown_operators(const Graph& graph);
   // Fills the contents of the outputs without emitting. True if all of them are fully known.
   bool evaluate_symbolically(const Node& node, const Converter& row, const std::vector<Imported*>& inputs,
                              std::vector<std::optional<Contents>>& results);

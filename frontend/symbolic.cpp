@@ -7,7 +7,6 @@ namespace {
 
 using Operands = std::span<const Element>;
 
-
 Element boolean(bool value) { return Element::of(Dim(value ? 1 : 0)); }
 
 std::optional<bool> less(const Dim& a, const Dim& b, const SymbolRanges& ranges) {

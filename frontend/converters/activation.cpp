@@ -105,7 +105,8 @@ Result<void> applied(Conversion& c) {
 
 Result<Value*> gelu(Conversion& c, Value* x) {
   std::string form = c.string("approximate", "none");
-  if (form != "none" && form != "tanh") return c.invalid("E321", concat("approximate '", escape_text(form), "' of Gelu"));
+  if (form != "none" && form != "tanh")
+    return c.invalid("E321", concat("approximate '", escape_text(form), "' of Gelu"));
   return c.emit(Op::gelu, {x}, {{"approximate", form}});
 }
 

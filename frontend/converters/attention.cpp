@@ -18,7 +18,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 Result<Value*> heads_of(Conversion& c, size_t index, std::string_view attribute) {
   RTX_ASSIGN(Value * x, c.input(index));
   if (x->type.rank() == 4) return x;
-  if (!c.has_attribute(attribute)) return c.invalid("E324", concat("inputs of rank 3 need the attribute '", attribute, "'"));
+  if (!c.has_attribute(attribute))
+    return c.invalid("E324", concat("inputs of rank 3 need the attribute '", attribute, "'"));
   return split_heads(c, x, c.integer(attribute, 0));
 }
 
@@ -42,7 +43,8 @@ Result<void> attention(Conversion& c) {
   RTX_ASSIGN(Value * k, heads_of(c, 1, "kv_num_heads"));
   RTX_ASSIGN(Value * v, heads_of(c, 2, "kv_num_heads"));
   for (Value* value : {q, k, v})
-    if (value->type.rank() != 4) return c.invalid("E327", "the inputs must have rank 3 or 4").with_got(value->type.str());
+    if (value->type.rank() != 4)
+      return c.invalid("E327", "the inputs must have rank 3 or 4").with_got(value->type.str());
   DType dtype = q->type.dtype;
   Dim past = 0;
   if (c.has(4) != c.has(5)) return c.invalid("E321", "past_key and past_value come together");
@@ -159,9 +161,9 @@ constexpr std::string_view windowed_attributes =
 }  // namespace
 
 constinit const Converter attention_converters[] = {
-    {"Attention", 23, attention, never, attention_attributes, 3, 6},
-    {"Attention", 24, attention, never, attention_attributes, 3, 7},
-    {"Attention", 25, attention, never, windowed_attributes, 3, 7},
+    {"Attention", 23, attention, never, attention_attributes, 3, 6, "", 4},
+    {"Attention", 24, attention, never, attention_attributes, 3, 7, "", 4},
+    {"Attention", 25, attention, never, windowed_attributes, 3, 7, "", 4},
     {"RotaryEmbedding", 23, rotary_embedding, never, "interleaved num_heads rotary_embedding_dim", 3, 4},
 };
 std::span<const Converter> attention_table() { return attention_converters; }

@@ -42,8 +42,8 @@ Result<void> AttentionMask::allow(Conversion& c, Value* condition) {
   return Ok{};
 }
 
-Result<void> AttentionMask::allow_window(Conversion& c, Value* offset, const Dim& queries, const Dim& keys, int64_t left,
-                                         int64_t right) {
+Result<void> AttentionMask::allow_window(Conversion& c, Value* offset, const Dim& queries, const Dim& keys,
+                                         int64_t left, int64_t right) {
   if (left < 0 && right < 0) return Ok{};
   RTX_ASSIGN(Value * query, c.iota(DType::i64, 2, 0, queries));
   RTX_ASSIGN(Value * key, c.iota(DType::i64, 2, 1, keys));

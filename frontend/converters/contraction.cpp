@@ -44,13 +44,14 @@ Result<Value*> scaled(Conversion& c, Value* x, double factor) {
 // alpha * op(A) * op(B) + beta * C. C broadcasts to the result but may not enlarge it (H45).
 Result<Value*> gemm_value(Conversion& c) {
   for (size_t i = 0; i < 2; ++i)
-    if (c.rank(i) != 2) return c.invalid("E327", concat("input ", i, " of Gemm must have rank 2")).with_got(c.type(i).str());
+    if (c.rank(i) != 2)
+      return c.invalid("E327", concat("input ", i, " of Gemm must have rank 2")).with_got(c.type(i).str());
   double alpha = c.real("alpha", 1), beta = c.real("beta", 1);
   RTX_ASSIGN(Value * a, c.input(0));
   RTX_ASSIGN(Value * b, c.input(1));
-  RTX_ASSIGN(Value * y, c.emit(Op::matmul, {a, b},
-                               {{"transpose_lhs", c.integer("transA", 0) != 0},
-                                {"transpose_rhs", c.integer("transB", 0) != 0}}));
+  RTX_ASSIGN(Value * y,
+             c.emit(Op::matmul, {a, b},
+                    {{"transpose_lhs", c.integer("transA", 0) != 0}, {"transpose_rhs", c.integer("transB", 0) != 0}}));
   RTX_ASSIGN(y, scaled(c, y, alpha));
   if (c.has(2) && beta != 0) {
     Shape before = y->type.shape;
@@ -59,7 +60,9 @@ Result<Value*> gemm_value(Conversion& c) {
     RTX_ASSIGN(y, c.emit(Op::add, {y, bias}));
     for (Dim& dim : before) dim = c.fresh(dim);
     if (y->type.shape != before)
-      return c.invalid("E334", "C enlarges the result of Gemm").with_expected(to_string(before)).with_got(to_string(y->type.shape));
+      return c.invalid("E334", "C enlarges the result of Gemm")
+          .with_expected(to_string(before))
+          .with_got(to_string(y->type.shape));
   }
   return y;
 }
@@ -146,7 +149,8 @@ Result<std::vector<int64_t>> spatial_list(Conversion& c, std::string_view name, 
   auto list = c.integer_list(name);
   if (!list) return std::vector<int64_t>(count, fallback);
   if (list->size() != count)
-    return c.invalid("E324", concat("attribute '", name, "' has ", list->size(), " entries")).with_expected(concat(count));
+    return c.invalid("E324", concat("attribute '", name, "' has ", list->size(), " entries"))
+        .with_expected(concat(count));
   return *list;
 }
 
@@ -157,7 +161,8 @@ Result<std::vector<int64_t>> conv_pads(Conversion& c, const std::vector<int64_t>
   if (mode == "NOTSET") return spatial_list(c, "pads", 2 * spatial, 0);
   std::vector<int64_t> pads(2 * spatial, 0);
   if (mode == "VALID") return pads;
-  if (mode != "SAME_UPPER" && mode != "SAME_LOWER") return c.invalid("E321", concat("auto_pad '", escape_text(mode), "'"));
+  if (mode != "SAME_UPPER" && mode != "SAME_LOWER")
+    return c.invalid("E321", concat("auto_pad '", escape_text(mode), "'"));
   for (size_t i = 0; i < spatial; ++i) {
     const Dim &size = c.type(0).shape[2 + i], &window = c.type(1).shape[2 + i];
     if (!window.is_constant() || (strides[i] != 1 && !size.is_constant()))
@@ -193,10 +198,7 @@ Result<Value*> conv_value(Conversion& c) {
     operands.push_back(operand);
   }
   return c.emit(Op::conv, std::move(operands),
-                               {{"strides", strides},
-                                {"dilations", dilations},
-                                {"pads", pads},
-                                {"groups", c.integer("group", 1)}});
+                {{"strides", strides}, {"dilations", dilations}, {"pads", pads}, {"groups", c.integer("group", 1)}});
 }
 
 Result<void> conv(Conversion& c) {
@@ -242,7 +244,8 @@ Result<Equation> parse_equation(Conversion& c) {
     at = comma + 1;
   }
   if (equation.terms.size() != c.input_count())
-    return c.invalid("E321", concat("the equation has ", equation.terms.size(), " terms for ", c.input_count(), " inputs"));
+    return c.invalid("E321",
+                     concat("the equation has ", equation.terms.size(), " terms for ", c.input_count(), " inputs"));
   size_t hidden = 0;
   for (size_t i = 0; i < equation.terms.size(); ++i) {
     std::string& term = equation.terms[i];
@@ -281,7 +284,8 @@ Result<Equation> parse_equation(Conversion& c) {
     }
   std::string known = join(equation.terms, "");
   for (size_t i = 0; i < equation.result.size(); ++i)
-    if (known.find(equation.result[i]) == std::string::npos || equation.result.find(equation.result[i], i + 1) != std::string::npos)
+    if (known.find(equation.result[i]) == std::string::npos ||
+        equation.result.find(equation.result[i], i + 1) != std::string::npos)
       return c.invalid("E321", "the result of the equation is malformed");
   return equation;
 }
@@ -319,8 +323,8 @@ Result<Value*> summed(Conversion& c, Value* x, std::string& term, const std::str
 }
 
 // Two terms: batch letters (both and in the result), rows (only left), columns (only right), inner (both, summed).
-Result<Value*> contract(Conversion& c, Value* a, std::string left, Value* b, std::string right, const std::string& result,
-                        std::string* order) {
+Result<Value*> contract(Conversion& c, Value* a, std::string left, Value* b, std::string right,
+                        const std::string& result, std::string* order) {
   RTX_ASSIGN(a, summed(c, a, left, right + result));
   RTX_ASSIGN(b, summed(c, b, right, left + result));
   std::string batch, rows, columns, inner;

@@ -31,7 +31,8 @@ Result<Value*> keep_condition(Conversion& c, Value* mask, const Dim& batch, cons
     RTX_ASSIGN(Value * after, c.emit(Op::less_equal, {starts, key}));
     return c.emit(Op::logical_and, {keep, after});
   }
-  if (shape.size() < 2 || shape.size() > 4) return c.invalid("E327", "the mask has an unknown form").with_got(mask->type.str());
+  if (shape.size() < 2 || shape.size() > 4)
+    return c.invalid("E327", "the mask has an unknown form").with_got(mask->type.str());
   Value* keep = mask;
   if (shape.size() == 2) {
     RTX_ASSIGN(keep, c.reshape(keep, {shape[0], 1, 1, shape[1]}));
@@ -204,7 +205,8 @@ Result<void> multi_head_attention(Conversion& c) {
   if (c.has(6) && c.has(7)) {
     RTX_ASSIGN(Value * past_key, c.input(6));
     RTX_ASSIGN(Value * past_value, c.input(7));
-    if (past_key->type.rank() != 4) return c.invalid("E327", "past_key must have rank 4").with_got(past_key->type.str());
+    if (past_key->type.rank() != 4)
+      return c.invalid("E327", "past_key must have rank 4").with_got(past_key->type.str());
     h.past = past_key->type.shape[2];
     RTX_ASSIGN(h.k, c.emit(Op::concat, {past_key, h.k}, {{"axis", int64_t{2}}}));
     RTX_ASSIGN(h.v, c.emit(Op::concat, {past_value, h.v}, {{"axis", int64_t{2}}}));
@@ -288,9 +290,9 @@ constinit const Converter contrib_attention_converters[] = {
     {"Attention", 1, attention, never,
      "num_heads unidirectional qkv_hidden_sizes mask_filter_value scale do_rotary rotary_embedding_dim "
      "past_present_share_buffer",
-     2, 7, microsoft},
+     2, 7, microsoft, 2},
     {"MultiHeadAttention", 1, multi_head_attention, never, "num_heads mask_filter_value scale unidirectional", 1, 10,
-     microsoft},
+     microsoft, 4},
     {"RotaryEmbedding", 1, rotary_embedding, never,
      "interleaved is_packed_batching num_heads rotary_embedding_dim scale", 4, 4, microsoft},
     {"BiasSoftmax", 1, bias_softmax, never, "axis is_inner_broadcast", 2, 2, microsoft},

@@ -257,8 +257,8 @@ constinit const Converter elementwise_converters[] = {
     {"CastLike", 19, cast_like, fold, "saturate", 2, 2},
     {"CastLike", 24, cast_like, fold, "saturate round_mode", 2, 2},
     {"Identity", 1, pass_through, none},
-    {"Dropout", 7, dropout_7, none, "ratio"},
-    {"Dropout", 12, dropout_12, none, "seed", 1, 3},
+    {"Dropout", 7, dropout_7, none, "ratio", 1, 1, "", 2},
+    {"Dropout", 12, dropout_12, none, "seed", 1, 3, "", 2},
 };
 std::span<const Converter> elementwise_table() { return elementwise_converters; }
 

@@ -14,8 +14,22 @@ namespace rtx::onnx {
 namespace {
 
 enum Input : size_t {
-  query, key, value, past_key, past_value, seqlens_k, total_length, cos_cache, sin_cache, position_ids, attention_bias,
-  head_sink, k_scale, v_scale, q_norm, k_norm
+  query,
+  key,
+  value,
+  past_key,
+  past_value,
+  seqlens_k,
+  total_length,
+  cos_cache,
+  sin_cache,
+  position_ids,
+  attention_bias,
+  head_sink,
+  k_scale,
+  v_scale,
+  q_norm,
+  k_norm
 };
 
 bool given(Conversion& c, size_t index) { return c.has(index) && !c.type(index).element_count().is(0); }
@@ -214,9 +228,10 @@ Result<void> group_query_attention(Conversion& c) {
 
 constinit const Converter group_query_attention_converters[] = {
     {"GroupQueryAttention", 1, group_query_attention, never,
-     "num_heads kv_num_heads scale softcap local_window_size do_rotary rotary_interleaved smooth_softmax causal qk_output "
+     "num_heads kv_num_heads scale softcap local_window_size do_rotary rotary_interleaved smooth_softmax causal "
+     "qk_output "
      "k_quant_type v_quant_type kv_cache_bit_width",
-     7, 16, "com.microsoft"},
+     7, 16, "com.microsoft", 4},
 };
 std::span<const Converter> group_query_attention_table() { return group_query_attention_converters; }
 

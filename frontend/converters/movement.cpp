@@ -31,6 +31,8 @@ Result<Dim> infer_hole(Conversion& c, const Shape& target, size_t hole) {
       if (hole < source.size()) return source[hole];
       return c.invalid("E330", "-1 cannot be inferred, as another size is 0");
     }
+    if (volume.overflowed() || others.overflowed())
+      return c.invalid("E302", "the element count of the shape overflows 64 bits");
     if (auto exact = volume.divided_by(others)) return *exact;
     bool unified = false;
     for (size_t i = 0; !unified && i < std::min(source.size(), hole); ++i) {
@@ -137,7 +139,8 @@ Result<void> squeeze(Conversion& c) {
     for (int i = 0; i < c.rank(0); ++i) {
       if (c.type(0).shape[i].is(1)) axes.push_back(i);
       if (!c.type(0).shape[i].is_constant())
-        c.warn("W204", concat("axis ", i, " of size ", c.type(0).shape[i].str(), " is not squeezed, as it may differ from 1"));
+        c.warn("W204",
+               concat("axis ", i, " of size ", c.type(0).shape[i].str(), " is not squeezed, as it may differ from 1"));
     }
   }
   Shape target;
@@ -197,7 +200,8 @@ Result<void> expand(Conversion& c) {
     }
     if (to.is(1)) to = from;
     if (!from.is(1) && from != to && !c.unify(from, to))
-      return c.invalid("broadcast_c2", concat("size ", from.str(), " of axis ", i, " does not broadcast to ", to.str()));
+      return c.invalid("broadcast_c2",
+                       concat("size ", from.str(), " of axis ", i, " does not broadcast to ", to.str()));
     target.push_back(to);
   }
   for (Dim& dim : target) dim = c.fresh(dim);
@@ -252,7 +256,7 @@ Result<void> concat_inputs(Conversion& c) {
 
 Result<void> split_into(Conversion& c, int axis, const std::vector<Dim>& sizes) {
   if (sizes.size() != c.output_count())
-    return c.invalid("E332", concat(sizes.size(), " sizes for ", c.output_count(), " outputs"));
+    return c.invalid("E332", concat("input 1 has ", sizes.size(), " sizes for ", c.output_count(), " outputs"));
   Dim total = 0;
   for (const Dim& size : sizes) total = total + size;
   Dim length = c.type(0).shape[axis];
@@ -261,6 +265,8 @@ Result<void> split_into(Conversion& c, int axis, const std::vector<Dim>& sizes) 
   RTX_ASSIGN(Value * x, c.input(0));
   Dim start = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i].is_constant() && sizes[i].constant() < 0)
+      return c.invalid("E301", concat("input 1 has the negative size ", sizes[i].str()));
     if (c.wants(i)) {
       RTX_ASSIGN(Value * part, c.slice(x, axis, start, c.fresh(sizes[i])));
       c.set(i, part);
@@ -292,7 +298,8 @@ Result<void> split_evenly(Conversion& c, int axis, int64_t parts, bool even) {
 Result<void> split(Conversion& c) {
   RTX_ASSIGN(int axis, c.axis(c.integer("axis", 0), c.rank(0)));
   if (c.node().opset < 13) {
-    if (auto sizes = c.integer_list("split")) return split_into(c, axis, std::vector<Dim>(sizes->begin(), sizes->end()));
+    if (auto sizes = c.integer_list("split"))
+      return split_into(c, axis, std::vector<Dim>(sizes->begin(), sizes->end()));
   } else if (c.has(1)) {
     RTX_ASSIGN(std::vector<Dim> sizes, c.dims(1));
     return split_into(c, axis, sizes);
@@ -345,14 +352,14 @@ Result<Span> span_of(Conversion& c, const Dim& start, const Dim& end, const Dim&
 Result<void> slice_by(Conversion& c, const std::vector<Dim>& starts, const std::vector<Dim>& ends,
                       std::vector<int64_t> axes, std::vector<int64_t> steps) {
   if (starts.size() != ends.size() || axes.size() != starts.size() || steps.size() != starts.size())
-    return c.invalid("E332", "starts, ends, axes and steps have different lengths");
+    return c.invalid("E332", "the inputs starts, ends, axes and steps have different lengths");
   int rank = c.rank(0);
   Shape first(rank, 0), sizes = c.type(0).shape;
   std::vector<int64_t> all_steps(rank, 1);
   for (size_t i = 0; i < starts.size(); ++i) {
     RTX_ASSIGN(int axis, c.axis(axes[i], rank));
-    if (steps[i] == 0) return c.invalid("slice_c2", "a step is 0");
-    if (steps[i] == INT64_MIN) return c.invalid("slice_c2", "a step is out of range");
+    if (steps[i] == 0 || steps[i] == INT64_MIN)
+      return c.invalid("E321", concat("a step of ", steps[i], " on axis ", axis));
     RTX_ASSIGN(Span span, span_of(c, c.fresh(starts[i]), c.fresh(ends[i]), c.type(0).shape[axis], steps[i]));
     first[axis] = span.start;
     sizes[axis] = span.size;
@@ -446,6 +453,12 @@ Result<void> pad_by(Conversion& c, const std::vector<Dim>& pads, const std::vect
   }
   RTX_ASSIGN(Value * x, c.input(0));
   Value* original = x;
+  for (int axis = 0; axis < rank; ++axis) {
+    Dim padded = x->type.shape[axis] + low[axis] + high[axis];
+    if (padded.is_constant() && padded.constant() < 0)
+      return c.invalid("E321",
+                       concat("the pads remove more than axis ", axis, " of size ", x->type.shape[axis].str(), " has"));
+  }
   if (mode == "constant") {
     RTX_ASSIGN(Value * y, c.emit(Op::pad, {x, value}, {{"low", low}, {"high", high}}));
     c.set(0, y);
@@ -525,9 +538,9 @@ constinit const Converter movement_converters[] = {
     {"Expand", 8, expand, moves_first, "", 2, 2},
     {"Tile", 6, tile, moves_first, "", 2, 2},
     {"Concat", 4, concat_inputs, moves_all, "axis", 1, any_number},
-    {"Split", 2, split, moves_first, "axis split"},
-    {"Split", 13, split, moves_first, "axis", 1, 2},
-    {"Split", 18, split, moves_first, "axis num_outputs", 1, 2},
+    {"Split", 2, split, moves_first, "axis split", 1, 1, "", any_number},
+    {"Split", 13, split, moves_first, "axis", 1, 2, "", any_number},
+    {"Split", 18, split, moves_first, "axis num_outputs", 1, 2, "", any_number},
     {"Slice", 1, slice_1, moves_first, "starts ends axes"},
     {"Slice", 10, slice_10, moves_first, "", 3, 5},
     {"Pad", 2, pad_2, never, "mode value pads"},

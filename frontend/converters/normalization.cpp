@@ -189,7 +189,8 @@ Result<void> embed_layer_normalization(Conversion& c) {
 // A [channels] vector as [channels, 1, 1, ...] for an input of the given rank.
 Result<Value*> per_channel(Conversion& c, size_t index, int rank, DType dtype) {
   RTX_ASSIGN(Value * value, c.input(index));
-  if (value->type.rank() != 1) return c.invalid("E327", concat("input ", index, " must have rank 1")).with_got(value->type.str());
+  if (value->type.rank() != 1)
+    return c.invalid("E327", concat("input ", index, " must have rank 1")).with_got(value->type.str());
   RTX_ASSIGN(value, c.cast(value, dtype));
   Shape shape(rank - 1, 1);
   shape[0] = value->type.shape[0];
@@ -295,20 +296,22 @@ constexpr std::string_view norm_attributes = "axis epsilon stash_type";
 
 // onnxruntime registers LayerNormalization and SimplifiedLayerNormalization with version 1 in the default domain (H05).
 constinit const Converter normalization_converters[] = {
-    {"LayerNormalization", 1, layer_normalization, never, norm_attributes, 2, 3},
-    {"RMSNormalization", 23, rms_normalization, never, norm_attributes, 2, 2},
-    {"SimplifiedLayerNormalization", 1, rms_normalization, never, norm_attributes, 2, 2},
+    {"LayerNormalization", 1, layer_normalization, never, norm_attributes, 2, 3, "", 3},
+    {"RMSNormalization", 23, rms_normalization, never, norm_attributes, 2, 2, "", 2},
+    {"SimplifiedLayerNormalization", 1, rms_normalization, never, norm_attributes, 2, 2, "", 2},
     {"InstanceNormalization", 6, instance_normalization, never, "epsilon", 3, 3},
     {"GroupNormalization", 18, group_normalization, never, "epsilon num_groups", 3, 3},
     {"GroupNormalization", 21, group_normalization, never, "epsilon num_groups stash_type", 3, 3},
-    {"BatchNormalization", 7, batch_normalization, never, "epsilon momentum spatial", 5, 5},
-    {"BatchNormalization", 14, batch_normalization, never, "epsilon momentum training_mode", 5, 5},
+    {"BatchNormalization", 7, batch_normalization, never, "epsilon momentum spatial", 5, 5, "", 5},
+    {"BatchNormalization", 14, batch_normalization, never, "epsilon momentum training_mode", 5, 5, "", 3},
     {"LpNormalization", 1, lp_normalization, never, "axis p"},
-    {"LayerNormalization", 1, layer_normalization, never, norm_attributes, 2, 3, "com.microsoft"},
-    {"SimplifiedLayerNormalization", 1, rms_normalization, never, norm_attributes, 2, 2, "com.microsoft"},
-    {"EmbedLayerNormalization", 1, embed_layer_normalization, never, "epsilon mask_index_type", 7, 9, "com.microsoft"},
-    {"SkipLayerNormalization", 1, skip_layer_normalization, never, "epsilon", 3, 5, "com.microsoft"},
-    {"SkipSimplifiedLayerNormalization", 1, skip_simplified_layer_normalization, never, "epsilon", 3, 4, "com.microsoft"},
+    {"LayerNormalization", 1, layer_normalization, never, norm_attributes, 2, 3, "com.microsoft", 3},
+    {"SimplifiedLayerNormalization", 1, rms_normalization, never, norm_attributes, 2, 2, "com.microsoft", 2},
+    {"EmbedLayerNormalization", 1, embed_layer_normalization, never, "epsilon mask_index_type", 7, 9, "com.microsoft",
+     3},
+    {"SkipLayerNormalization", 1, skip_layer_normalization, never, "epsilon", 3, 5, "com.microsoft", 4},
+    {"SkipSimplifiedLayerNormalization", 1, skip_simplified_layer_normalization, never, "epsilon", 3, 4,
+     "com.microsoft", 4},
 };
 std::span<const Converter> normalization_table() { return normalization_converters; }
 

@@ -404,7 +404,7 @@ constinit const Converter quantization_converters[] = {
     {"DequantizeLinear", 13, dequantize_linear, never, "axis", 2, 3},
     {"DequantizeLinear", 21, dequantize_linear, never, "axis block_size", 2, 3},
     {"DequantizeLinear", 23, dequantize_linear, never, "axis block_size output_dtype", 2, 3},
-    {"DynamicQuantizeLinear", 11, dynamic_quantize_linear, never},
+    {"DynamicQuantizeLinear", 11, dynamic_quantize_linear, never, "", 1, 1, "", 3},
     {"MatMulInteger", 10, matmul_integer, never, "", 2, 4},
     {"QLinearMatMul", 10, qlinear_matmul, never, "", 8, 8},
     {"QuantizeLinear", 1, quantize_linear, never, "axis", 2, 3, microsoft},
@@ -412,7 +412,8 @@ constinit const Converter quantization_converters[] = {
     {"MatMulIntegerToFloat", 1, matmul_integer_to_float, never, "", 4, 7, microsoft},
     {"DynamicQuantizeMatMul", 1, dynamic_quantize_matmul, never, "", 3, 5, microsoft},
     {"MatMulNBits", 1, matmul_nbits, never, "K N accuracy_level bits block_size weight_prepacked", 3, 6, microsoft},
-    {"GatherBlockQuantized", 1, gather_block_quantized, never, "bits block_size gather_axis quantize_axis", 3, 4, microsoft},
+    {"GatherBlockQuantized", 1, gather_block_quantized, never, "bits block_size gather_axis quantize_axis", 3, 4,
+     microsoft},
 };
 std::span<const Converter> quantization_table() { return quantization_converters; }
 

@@ -8,10 +8,21 @@
 namespace rtx::onnx {
 
 std::span<const std::span<const Converter>> all_converters() {
-  static const std::array tables = {elementwise_table(), shape_table(),       movement_table(),
-                                    indexing_table(),    reduction_table(),   contraction_table(),
-                                    normalization_table(), activation_table(), attention_table(),
-                                    contrib_attention_table(), group_query_attention_table(), quantization_table()};
+  static const std::array tables = {
+      elementwise_table(),
+      shape_table(),
+      movement_table(),
+      indexing_table(),
+      reduction_table(),
+      contraction_table(),
+      normalization_table(),
+      activation_table(),
+      attention_table(),
+      contrib_attention_table(),
+      group_query_attention_table(),
+      quantization_table(),
+      vision_table(),
+  };
   return tables;
 }
 

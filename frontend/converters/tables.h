@@ -20,5 +20,6 @@ std::span<const Converter> attention_table();
 std::span<const Converter> contrib_attention_table();
 std::span<const Converter> group_query_attention_table();
 std::span<const Converter> quantization_table();
+std::span<const Converter> vision_table();
 
 }  // namespace rtx::onnx

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string>
 
-#include "base/npy.h"
 #include <doctest/doctest.h>
+#include "base/npy.h"
 #include "frontend/import.h"
 #include "frontend/read_model.h"
 #include "ir/evaluate.h"
@@ -80,7 +80,8 @@ Difference compare(const Tensor& got, const Tensor& expected) {
 // inputs.npz with outputs.npz, and every further pair inputs.NAME.npz, outputs.NAME.npz: other sizes of the same model.
 void check_recorded(const Module& module, const fs::path& folder, const std::string& suffix) {
   CAPTURE(suffix);
-  auto inputs = open_npz(folder / ("inputs" + suffix + ".npz")), outputs = open_npz(folder / ("outputs" + suffix + ".npz"));
+  auto inputs = open_npz(folder / ("inputs" + suffix + ".npz")),
+       outputs = open_npz(folder / ("outputs" + suffix + ".npz"));
   const Function& function = *module.functions.at(0);
   std::vector<Tensor> arguments;
   for (size_t i = 0; i < function.block.argument_count(); ++i) {
@@ -104,14 +105,12 @@ void check_recorded(const Module& module, const fs::path& folder, const std::str
   }
 }
 
-std::map<std::string, Tensor> small_integer_inputs(const onnx::Model& model, const fs::path& folder) {
+std::map<std::string, Tensor> parameter_inputs(const onnx::Model& model, const fs::path& folder) {
   std::map<std::string, Tensor> constants;
   auto inputs = open_npz(folder / "inputs.npz");
-  for (size_t i = 0; i < model.graph.inputs.size(); ++i) {
-    const onnx::ValueInfo& input = model.graph.inputs[i];
+  for (const onnx::ValueInfo& input : model.graph.inputs) {
     auto array = inputs->read(input.name);
-    bool is_index = array.ok() && (array->dtype == DType::i64 || array->dtype == DType::i32);
-    if (is_index && input.shape && input.shape->size() <= 1)
+    if (array.ok() && input.shape && input.shape->size() <= 1)
       constants.emplace(input.name, tensor(std::move(array).value()));
   }
   return constants;
@@ -125,7 +124,7 @@ void check_model(const fs::path& folder) {
   auto imported = onnx::import_model(*model, options);
   if (!imported && imported.error().first().id == "E402") {
     // Operator cases give axes and shapes as inputs of the graph; a compiler needs them as constants.
-    options.constants = small_integer_inputs(*model, folder);
+    options.constants = parameter_inputs(*model, folder);
     imported = onnx::import_model(*model, options);
   }
   REQUIRE_MESSAGE(imported.ok(), describe(imported.error()));

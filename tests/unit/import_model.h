@@ -100,8 +100,12 @@ Attribute attribute(std::string name, T value) {
   result.value = std::move(value);
   return result;
 }
-inline Attribute attribute(std::string name, int value) { return attribute(std::move(name), static_cast<int64_t>(value)); }
-inline Attribute attribute(std::string name, const char* value) { return attribute(std::move(name), std::string(value)); }
+inline Attribute attribute(std::string name, int value) {
+  return attribute(std::move(name), static_cast<int64_t>(value));
+}
+inline Attribute attribute(std::string name, const char* value) {
+  return attribute(std::move(name), std::string(value));
+}
 
 inline Tensor floats(std::vector<int64_t> shape, const std::vector<double>& values) {
   Tensor tensor(DType::f32, std::move(shape));

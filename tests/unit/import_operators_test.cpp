@@ -24,17 +24,23 @@ std::vector<Tensor> run(const ModelText& text, std::vector<Tensor> inputs) {
 
 int32_t onnx_type(DType dtype) {
   switch (dtype) {
-    case DType::f32: return onnx_f32;
-    case DType::f16: return onnx_f16;
-    case DType::i32: return onnx_i32;
-    case DType::i64: return onnx_i64;
-    default: return onnx_bool;
+    case DType::f32:
+      return onnx_f32;
+    case DType::f16:
+      return onnx_f16;
+    case DType::i32:
+      return onnx_i32;
+    case DType::i64:
+      return onnx_i64;
+    default:
+      return onnx_bool;
   }
 }
 
 // One node on the given inputs; output 0 unless more are named.
-std::vector<Tensor> apply(int64_t opset, const char* op, std::vector<Tensor> inputs, std::vector<Attribute> attributes = {},
-                          std::vector<std::string> outputs = {"y"}, const char* domain = "") {
+std::vector<Tensor> apply(int64_t opset, const char* op, std::vector<Tensor> inputs,
+                          std::vector<Attribute> attributes = {}, std::vector<std::string> outputs = {"y"},
+                          const char* domain = "") {
   ModelText text(opset);
   std::vector<std::string> names;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -169,7 +175,8 @@ TEST_CASE("LayerNormalization gives mean and inverse deviation, and takes scales
   CHECK(result[1].shape == std::vector<int64_t>{1, 2, 1});
   check_close(apply(17, "LayerNormalization", {x, floats({}, {2})}, {attribute("epsilon", 0.0f)})[0], {-2, 2, -2, 2});
   // Below opset 17 it is onnxruntime's operator in the default domain.
-  check_close(apply(11, "LayerNormalization", {x, floats({2}, {1, 1})}, {attribute("epsilon", 0.0f)})[0], {-1, 1, -1, 1});
+  check_close(apply(11, "LayerNormalization", {x, floats({2}, {1, 1})}, {attribute("epsilon", 0.0f)})[0],
+              {-1, 1, -1, 1});
 }
 
 TEST_CASE("a float16 RMS norm does not overflow at 256") {
@@ -222,7 +229,10 @@ TEST_CASE("Trilu keeps the chosen triangle with its offset") {
   check_close(apply(14, "Trilu", {x})[0], {1, 2, 3, 0, 5, 6});
   check_close(apply(14, "Trilu", {x}, {attribute("upper", 0)})[0], {1, 0, 0, 4, 5, 0});
   ModelText text;
-  text.input("x", onnx_f32, {"2", "3"}).initializer("k", Tensor::scalar(DType::i64, 1)).node("Trilu", {"x", "k"}, {"y"}).output("y");
+  text.input("x", onnx_f32, {"2", "3"})
+      .initializer("k", Tensor::scalar(DType::i64, 1))
+      .node("Trilu", {"x", "k"}, {"y"})
+      .output("y");
   check_close(run(text, {x})[0], {0, 2, 3, 0, 0, 6});
 }
 
@@ -255,7 +265,9 @@ TEST_CASE("Range starts anywhere and has symbolic length") {
 
 TEST_CASE("OneHot wraps negative indices and gives nothing for those outside") {
   ModelText text;
-  text.input("i", onnx_i64, {"3"}).initializer("depth", Tensor::scalar(DType::i64, 3)).initializer("values", floats({2}, {0, 1}));
+  text.input("i", onnx_i64, {"3"})
+      .initializer("depth", Tensor::scalar(DType::i64, 3))
+      .initializer("values", floats({2}, {0, 1}));
   text.node("OneHot", {"i", "depth", "values"}, {"y"}).output("y");
   check_close(run(text, {integers({3}, {0, -1, 5})})[0], {1, 0, 0, 0, 0, 1, 0, 0, 0});
 }
@@ -283,7 +295,8 @@ TEST_CASE("Attention gives zeros for a row without keys and aligns causal rows a
   auto causal = apply(23, "Attention", {q, k, v}, {attribute("is_causal", 1)})[0];
   CHECK(causal.f64(0) == doctest::Approx(1));  // the first row sees the first key only
   ModelText text(23);
-  for (const char* name : {"q", "k", "v", "pk", "pv"}) text.input(name, onnx_f32, {"1", "1", name[0] == 'p' ? "past" : "1", "2"});
+  for (const char* name : {"q", "k", "v", "pk", "pv"})
+    text.input(name, onnx_f32, {"1", "1", name[0] == 'p' ? "past" : "1", "2"});
   text.node("Attention", {"q", "k", "v", "", "pk", "pv"}, {"y", "present", ""}, {attribute("is_causal", 1)});
   text.output("y").output("present");
   auto step = run(text, {floats({1, 1, 1, 2}, {0, 0}), floats({1, 1, 1, 2}, {1, 1}), floats({1, 1, 1, 2}, {4, 6}),
@@ -301,9 +314,12 @@ TEST_CASE("rank 0 stays rank 0 through Gather, Squeeze and Unsqueeze") {
 }
 
 TEST_CASE("empty tensors pass through Concat and Expand") {
-  CHECK(apply(13, "Concat", {Tensor(DType::f32, {1, 0, 2}), floats({1, 1, 2}, {1, 2})}, {attribute("axis", 1)})[0].shape ==
-        std::vector<int64_t>{1, 1, 2});
+  CHECK(apply(13, "Concat", {Tensor(DType::f32, {1, 0, 2}), floats({1, 1, 2}, {1, 2})}, {attribute("axis", 1)})[0]
+            .shape == std::vector<int64_t>{1, 1, 2});
   ModelText text;
-  text.input("x", onnx_f32, {"0", "1"}).initializer("shape", std::vector<int64_t>{1, 3}).node("Expand", {"x", "shape"}, {"y"}).output("y");
+  text.input("x", onnx_f32, {"0", "1"})
+      .initializer("shape", std::vector<int64_t>{1, 3})
+      .node("Expand", {"x", "shape"}, {"y"})
+      .output("y");
   CHECK(run(text, {Tensor(DType::f32, {0, 1})})[0].shape == std::vector<int64_t>{0, 3});
 }

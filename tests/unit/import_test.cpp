@@ -5,8 +5,8 @@
 
 #include "base/text.h"
 #include "frontend/converter.h"
-#include "tests/unit/import_model.h"
 #include "ir/text.h"
+#include "tests/unit/import_model.h"
 
 using namespace rtx;
 using namespace rtx::onnx;
@@ -109,7 +109,11 @@ TEST_CASE("size arithmetic through floats stays exact") {
 
 TEST_CASE("a size that is used as data is emitted once, as dim_values") {
   ModelText text;
-  text.input("x", onnx_i64, {"n"}).node("Size", {"x"}, {"size"}).node("Add", {"x", "size"}, {"y"}).output("y").output("size");
+  text.input("x", onnx_i64, {"n"})
+      .node("Size", {"x"}, {"size"})
+      .node("Add", {"x", "size"}, {"y"})
+      .output("y")
+      .output("size");
   ImportResult result = imported(text);
   CHECK(count(result, Op::dim_values) == 1);
   auto values = evaluate(*result.module->functions[0], {integers({3}, {1, 2, 3})}, *result.module->weights);
@@ -218,7 +222,11 @@ TEST_CASE("a table cut at a symbolic size bounds the range of the symbol") {
 TEST_CASE("Slice clamps, counts from the end and walks backwards") {
   auto sliced = [](std::vector<int64_t> start, std::vector<int64_t> end, std::vector<int64_t> step) {
     ModelText text;
-    text.input("x", onnx_i64, {"5"}).initializer("s", start).initializer("e", end).initializer("a", {0}).initializer("st", step);
+    text.input("x", onnx_i64, {"5"})
+        .initializer("s", start)
+        .initializer("e", end)
+        .initializer("a", {0})
+        .initializer("st", step);
     text.node("Slice", {"x", "s", "e", "a", "st"}, {"y"}).output("y");
     ImportResult result = imported(text);
     auto values = evaluate(*result.module->functions[0], {integers({5}, {0, 1, 2, 3, 4})}, *result.module->weights);
@@ -241,7 +249,8 @@ TEST_CASE("Slice clamps, counts from the end and walks backwards") {
 TEST_CASE("every unsupported operator is in one report with count, domain, opset and first nodes") {
   ModelText text;
   text.input("x", onnx_f32, {"n"});
-  for (int i = 0; i < 5; ++i) text.add("Frobnicate", {"x"}, {"f" + std::to_string(i)}, {}, "com.acme").name = "frob_" + std::to_string(i);
+  for (int i = 0; i < 5; ++i)
+    text.add("Frobnicate", {"x"}, {"f" + std::to_string(i)}, {}, "com.acme").name = "frob_" + std::to_string(i);
   text.node("Relu", {"f0"}, {"r"})  // not reported: it only follows from the first
       .node("NonZero", {"r"}, {"z"})
       .output("z");
@@ -334,7 +343,30 @@ TEST_CASE("an If whose condition follows from shapes is its live branch") {
   ImportResult result = imported(text);
   CHECK(last_before_yield(result).is(Op::relu));
   text.model.graph.inputs[0] = ModelText::value("x", onnx_f32, {"m", "n"});
-  CHECK(refused(text).first().id == "E405");
+  // Both branches may run now: the condition is refused, and what the branches hold is in the report.
+  Error error = refused(text);
+  REQUIRE(error.diagnostics.size() == 2);
+  CHECK(error.first().message.starts_with("Unheard"));
+  CHECK(error.diagnostics[1].id == "E405");
+}
+
+TEST_CASE("results that are too large, wrap or have negative sizes are refused while importing") {
+  auto filled = [](std::vector<int64_t> shape) {
+    ModelText text;
+    text.initializer("shape", shape).node("ConstantOfShape", {"shape"}, {"y"}).output("y");
+    return refused(text).first();
+  };
+  CHECK(filled({1 << 20, 1 << 20}).id == "E504");
+  CHECK(filled({1 << 20, 1 << 20}).kind == ErrorKind::limit);
+  CHECK(filled({int64_t{1} << 62, 4}).id == "E302");
+  CHECK(filled({-1, 4}).id == "E301");
+  CHECK(filled(std::vector<int64_t>(20, 1)).id == "E504");
+}
+
+TEST_CASE("a node with more outputs than its operator has is invalid") {
+  ModelText text;
+  text.input("x", onnx_f32, {"2"}).node("Relu", {"x"}, {"y", "z"}).output("y");
+  CHECK(refused(text).first().id == "E221");
 }
 
 TEST_CASE("an input with a default is a constant, and says so") {
@@ -350,7 +382,10 @@ TEST_CASE("an input with a default is a constant, and says so") {
 TEST_CASE("a weight that is used under several names is one weight") {
   ModelText text;
   text.input("x", onnx_f32, {"n", "8"}).initializer("w", Tensor(DType::f32, {8, 8}));
-  text.node("Identity", {"w"}, {"tied"}).node("MatMul", {"x", "w"}, {"a"}).node("MatMul", {"a", "tied"}, {"y"}).output("y");
+  text.node("Identity", {"w"}, {"tied"})
+      .node("MatMul", {"x", "w"}, {"a"})
+      .node("MatMul", {"a", "tied"}, {"y"})
+      .output("y");
   ImportResult result = imported(text);
   CHECK(count(result, Op::weight) == 1);
   CHECK(result.module->weights->entries().size() == 1);

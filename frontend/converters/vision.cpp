@@ -1,0 +1,499 @@
+// Resize, pooling and transposed convolution. Sizes along the axes that are resized or pooled with padding rules must
+// be constants.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "frontend/converters/tables.h"
+
+namespace rtx::onnx {
+namespace {
+
+// ---- Resize: along each axis a product with a constant matrix [out, in]
+
+struct ResizeForm {
+  std::string mode, coordinates, nearest;
+  double cubic_a, extrapolation;
+  bool exclude_outside, antialias;
+};
+
+double source_position(const ResizeForm& form, double x, double scale, double out, double in, double start,
+                       double end) {
+  if (form.coordinates == "asymmetric") return x / scale;
+  if (form.coordinates == "align_corners") return out == 1 ? 0 : x * (in - 1) / (out - 1);
+  if (form.coordinates == "pytorch_half_pixel") return out > 1 ? (x + 0.5) / scale - 0.5 : 0;
+  if (form.coordinates == "tf_half_pixel_for_nn") return (x + 0.5) / scale;
+  if (form.coordinates == "half_pixel_symmetric") {
+    // The output is centred where the scale does not divide evenly.
+    double adjustment = out / (scale * in), centre = in / 2, offset = centre * (1 - adjustment);
+    return offset + (x + 0.5) / scale - 0.5;
+  }
+  if (form.coordinates == "tf_crop_and_resize")
+    return out > 1 ? start * (in - 1) + x * (end - start) * (in - 1) / (out - 1) : 0.5 * (start + end) * (in - 1);
+  return (x + 0.5) / scale - 0.5;
+}
+
+int64_t nearest_index(const ResizeForm& form, double position) {
+  if (form.nearest == "floor") return static_cast<int64_t>(std::floor(position));
+  if (form.nearest == "ceil") return static_cast<int64_t>(std::ceil(position));
+  bool half = position - std::floor(position) == 0.5;
+  if (half)
+    return static_cast<int64_t>(form.nearest == "round_prefer_ceil" ? std::ceil(position) : std::floor(position));
+  return static_cast<int64_t>(std::round(position));
+}
+
+// Weight of a sample at `distance`.
+double kernel(const ResizeForm& form, double distance) {
+  double d = std::abs(distance), a = form.cubic_a;
+  if (form.mode == "linear") return std::max(0.0, 1 - d);
+  if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
+  if (d < 2) return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
+  return 0;
+}
+
+// One row of the matrix: the weights of the inputs for output x.
+void fill_row(const ResizeForm& form, double position, double scale, int64_t in, double* row) {
+  if (form.mode == "nearest") {
+    row[std::clamp<int64_t>(nearest_index(form, position), 0, in - 1)] = 1;
+    return;
+  }
+  double stretch = form.antialias && scale < 1 ? scale : 1;
+  double reach = (form.mode == "linear" ? 1 : 2) / stretch;
+  int64_t first = static_cast<int64_t>(std::floor(position - reach)) + 1;
+  int64_t last = static_cast<int64_t>(std::ceil(position + reach)) - 1;
+  double sum = 0;
+  for (int64_t i = first; i <= last; ++i) {
+    if (form.exclude_outside && (i < 0 || i >= in)) continue;
+    double weight = kernel(form, (static_cast<double>(i) - position) * stretch);
+    sum += weight;
+    row[std::clamp<int64_t>(i, 0, in - 1)] += weight;
+  }
+  if (form.exclude_outside || stretch != 1)
+    for (int64_t i = 0; i < in && sum != 0; ++i) row[i] /= sum;
+}
+
+struct AxisPlan {
+  int axis;
+  int64_t out;
+  double scale, start = 0, end = 1;
+};
+
+Result<Value*> resize_axis(Conversion& c, Value* x, const ResizeForm& form, const AxisPlan& plan) {
+  int rank = x->type.rank();
+  int64_t in = x->type.shape[plan.axis].constant();
+  if (in == 0 || plan.out < 0) return c.invalid("E321", "Resize of an empty axis");
+  if (plan.out != 0 && in > (int64_t{1} << 28) / plan.out) return c.unsupported("a matrix of more than 2^28 weights");
+  Tensor weights(DType::f64, {plan.out, in});
+  Tensor outside(DType::f64, {plan.out});
+  bool any_outside = false;
+  std::vector<double> row(in);
+  for (int64_t i = 0; i < plan.out; ++i) {
+    double position = source_position(form, static_cast<double>(i), plan.scale, static_cast<double>(plan.out),
+                                      static_cast<double>(in), plan.start, plan.end);
+    std::fill(row.begin(), row.end(), 0);
+    if (form.coordinates == "tf_crop_and_resize" && (position < 0 || position > static_cast<double>(in - 1))) {
+      outside.set_f64(i, 1);
+      any_outside = true;
+    } else {
+      fill_row(form, position, plan.scale, in, row.data());
+    }
+    for (int64_t k = 0; k < in; ++k) weights.set_f64(i * in + k, row[k]);
+  }
+  // x with the axis last, times the matrix transposed.
+  std::vector<int64_t> perm;
+  for (int i = 0; i < rank; ++i)
+    if (i != plan.axis) perm.push_back(i);
+  perm.push_back(plan.axis);
+  DType dtype = x->type.dtype;
+  Value* y = nullptr;
+  if (form.mode == "nearest") {
+    Tensor indices(DType::i64, {plan.out});
+    for (int64_t i = 0; i < plan.out; ++i)
+      for (int64_t k = 0; k < in; ++k)
+        if (weights.f64(i * in + k) != 0) indices.set_i64(i, k);
+    RTX_ASSIGN(Value * index, c.constant(std::move(indices)));
+    RTX_ASSIGN(y, c.emit(Op::gather, {x, index}, {{"axis", static_cast<int64_t>(plan.axis)}}));
+  } else {
+    DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
+    Tensor matrix(wide, weights.shape);
+    for (int64_t i = 0; i < weights.element_count(); ++i) matrix.set_f64(i, weights.f64(i));
+    RTX_ASSIGN(Value * m, c.constant(std::move(matrix)));
+    RTX_ASSIGN(y, c.cast(x, wide));
+    RTX_ASSIGN(y, c.transpose(y, perm));
+    Shape shape = y->type.shape;
+    Dim rows = 1;
+    for (int i = 0; i + 1 < rank; ++i) rows = rows * shape[i];
+    RTX_ASSIGN(y, c.reshape(y, {rows, in}));
+    RTX_ASSIGN(y, c.emit(Op::matmul, {y, m}, {{"transpose_rhs", true}}));
+    shape[rank - 1] = plan.out;
+    RTX_ASSIGN(y, c.reshape(y, std::move(shape)));
+    std::vector<int64_t> back(rank);
+    for (int i = 0; i < rank; ++i) back[perm[i]] = i;
+    RTX_ASSIGN(y, c.transpose(y, std::move(back)));
+    RTX_ASSIGN(y, c.cast(y, dtype));
+  }
+  if (!any_outside) return y;
+  Shape column(rank, 1);
+  column[plan.axis] = plan.out;
+  RTX_ASSIGN(Value * flags, c.constant(std::move(outside)));
+  RTX_ASSIGN(flags, c.cast(flags, DType::boolean));
+  RTX_ASSIGN(flags, c.reshape(flags, std::move(column)));
+  RTX_ASSIGN(Value * fill, c.scalar(dtype, form.extrapolation));
+  return c.emit(Op::select, {flags, fill, y});
+}
+
+bool given(Conversion& c, size_t index) { return c.has(index) && !c.type(index).element_count().is(0); }
+
+Result<std::vector<double>> constants(Conversion& c, size_t index) {
+  RTX_ASSIGN(Tensor tensor, c.constant_input(index));
+  std::vector<double> values;
+  for (int64_t i = 0; i < tensor.element_count(); ++i) values.push_back(tensor.f64(i));
+  return values;
+}
+
+Result<void> resize(Conversion& c) {
+  // Opset 10: X, scales. From 11: X, roi, scales, sizes.
+  bool first_form = c.node().opset < 11;
+  size_t scales_input = first_form ? 1 : 2;
+  ResizeForm form{c.string("mode", "nearest"),
+                  c.string("coordinate_transformation_mode", first_form ? "asymmetric" : "half_pixel"),
+                  c.string("nearest_mode", first_form ? "floor" : "round_prefer_floor"),
+                  c.real("cubic_coeff_a", -0.75),
+                  c.real("extrapolation_value", 0),
+                  c.integer("exclude_outside", 0) != 0,
+                  c.integer("antialias", 0) != 0};
+  if (form.mode != "nearest" && form.mode != "linear" && form.mode != "cubic")
+    return c.invalid("E321", concat("mode '", escape_text(form.mode), "' of Resize"));
+  int rank = c.rank(0);
+  std::vector<int64_t> axes(rank);
+  for (int i = 0; i < rank; ++i) axes[i] = i;
+  if (auto listed = c.integer_list("axes")) {
+    axes = *listed;
+    for (int64_t& axis : axes) {
+      RTX_ASSIGN(axis, c.axis(axis, rank));
+    }
+  }
+  std::vector<double> scales, sizes, roi;
+  if (!first_form && given(c, 3)) {
+    RTX_ASSIGN(sizes, constants(c, 3));
+  } else {
+    if (!given(c, scales_input)) return c.invalid("E221", "Resize needs scales or sizes");
+    RTX_ASSIGN(scales, constants(c, scales_input));
+  }
+  if (form.coordinates == "tf_crop_and_resize") {
+    if (!given(c, 1)) return c.invalid("E221", "tf_crop_and_resize needs the input roi");
+    RTX_ASSIGN(roi, constants(c, 1));
+    if (roi.size() != 2 * axes.size()) return c.invalid("E332", "roi needs two entries for each axis");
+  }
+  if ((sizes.empty() ? scales : sizes).size() != axes.size())
+    return c.invalid("E332", "the scales or sizes input needs one entry for each axis");
+  std::string policy = c.string("keep_aspect_ratio_policy", "stretch");
+
+  std::vector<AxisPlan> plans;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    int axis = static_cast<int>(axes[i]);
+    const Dim& length = c.type(0).shape[axis];
+    bool crops = !roi.empty() && (roi[i] != 0 || roi[axes.size() + i] != 1);
+    if (sizes.empty() && scales[i] == 1 && !crops) continue;
+    if (!length.is_constant()) return c.unsupported(concat("Resize of an axis of size ", length.str()));
+    double in = static_cast<double>(length.constant());
+    AxisPlan plan{axis, 0, sizes.empty() ? scales[i] : sizes[i] / in};
+    if (!(plan.scale > 0) || !(plan.scale < 1e9))
+      return c.invalid("E321", concat("scale ", plan.scale, " of axis ", axis));
+    if (!roi.empty()) {
+      plan.start = roi[i];
+      plan.end = roi[axes.size() + i];
+    }
+    double extent = roi.empty() ? 1 : plan.end - plan.start;
+    plan.out = static_cast<int64_t>(sizes.empty() ? std::floor(in * extent * plan.scale) : sizes[i]);
+    plans.push_back(plan);
+  }
+  if (policy != "stretch" && !sizes.empty()) {
+    bool larger = policy == "not_smaller";
+    double scale = larger ? 0 : std::numeric_limits<double>::infinity();
+    for (const AxisPlan& plan : plans) scale = larger ? std::max(scale, plan.scale) : std::min(scale, plan.scale);
+    for (AxisPlan& plan : plans) {
+      plan.scale = scale;
+      plan.out =
+          static_cast<int64_t>(std::floor(scale * static_cast<double>(c.type(0).shape[plan.axis].constant()) + 0.5));
+    }
+  }
+  RTX_ASSIGN(Value * x, c.input(0));
+  Value* y = x;
+  for (const AxisPlan& plan : plans) {
+    bool same = y->type.shape[plan.axis].is(plan.out) && plan.scale == 1 && plan.start == 0 && plan.end == 1;
+    if (same) continue;
+    RTX_ASSIGN(y, resize_axis(c, y, form, plan));
+  }
+  if (y == x)
+    c.alias(0, 0);
+  else
+    c.set(0, y);
+  return Ok{};
+}
+
+// ---- Pooling: one strided slice for each place of the window, combined
+
+struct Window {
+  std::vector<int64_t> size, strides, dilations, begins, ends;
+  std::vector<Dim> out;
+};
+
+Result<std::vector<int64_t>> spatial(Conversion& c, std::string_view name, size_t count, int64_t fallback) {
+  auto list = c.integer_list(name);
+  if (!list) return std::vector<int64_t>(count, fallback);
+  if (list->size() != count) return c.invalid("E324", concat("attribute '", name, "' has ", list->size(), " entries"));
+  return *list;
+}
+
+Result<Window> pooling_window(Conversion& c) {
+  size_t count = c.rank(0) - 2;
+  Window w;
+  RTX_ASSIGN(w.size, spatial(c, "kernel_shape", count, 0));
+  RTX_ASSIGN(w.strides, spatial(c, "strides", count, 1));
+  RTX_ASSIGN(w.dilations, spatial(c, "dilations", count, 1));
+  RTX_ASSIGN(std::vector<int64_t> pads, spatial(c, "pads", 2 * count, 0));
+  std::string automatic = c.string("auto_pad", "NOTSET");
+  bool ceil_mode = c.integer("ceil_mode", 0) != 0;
+  int64_t places = 1;
+  for (size_t i = 0; i < count; ++i) {
+    if (w.size[i] < 1 || w.strides[i] < 1 || w.dilations[i] < 1)
+      return c.invalid("E321", "attributes kernel_shape, strides and dilations are 1 or more");
+    if (__builtin_mul_overflow(places, w.size[i], &places) || places > 4096)
+      return c.unsupported("a window of more than 4096 places");
+    int64_t begin = pads[i], end = pads[count + i], reach = (w.size[i] - 1) * w.dilations[i] + 1;
+    const Dim& length = c.type(0).shape[2 + i];
+    if (automatic == "VALID") begin = end = 0;
+    if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
+      if (!length.is_constant()) return c.unsupported("auto_pad on an axis that is not constant");
+      int64_t out = (length.constant() + w.strides[i] - 1) / w.strides[i];
+      int64_t total = std::max<int64_t>(0, (out - 1) * w.strides[i] + reach - length.constant());
+      begin = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
+      end = total - begin;
+    }
+    if (begin < 0 || end < 0) return c.invalid("E321", "attribute pads is negative");
+    Dim span = length + Dim(begin + end - reach);
+    Dim out = (ceil_mode ? ceildiv(span, w.strides[i]) : floordiv(span, w.strides[i])) + 1;
+    if (ceil_mode && out.is_constant() && length.is_constant()) {
+      // The last window must start inside the input or the padding before it.
+      int64_t n = out.constant();
+      if ((n - 1) * w.strides[i] >= length.constant() + begin) --n;
+      out = n;
+      end = std::max<int64_t>(end, (n - 1) * w.strides[i] + reach - length.constant() - begin);
+    } else if (ceil_mode) {
+      return c.unsupported("ceil_mode on an axis that is not constant");
+    }
+    if (out.is_constant() && out.constant() < 0) return c.invalid("E321", "the window is larger than the input");
+    w.begins.push_back(begin);
+    w.ends.push_back(end);
+    w.out.push_back(out);
+  }
+  return w;
+}
+
+// combine(place 0, place 1, ...) over the window, x padded with `fill`.
+Result<Value*> pooled(Conversion& c, Value* x, const Window& w, double fill, Op combine) {
+  int rank = x->type.rank();
+  Shape low(rank, 0), high(rank, 0);
+  for (size_t i = 0; i < w.size.size(); ++i) {
+    low[2 + i] = w.begins[i];
+    high[2 + i] = w.ends[i];
+  }
+  RTX_ASSIGN(Value * filler, c.scalar(x->type.dtype, fill));
+  RTX_ASSIGN(x, c.emit(Op::pad, {x, filler}, {{"low", low}, {"high", high}}));
+  Value* result = nullptr;
+  std::vector<int64_t> place(w.size.size(), 0);
+  while (true) {
+    Shape starts(rank, 0), sizes = x->type.shape;
+    std::vector<int64_t> steps(rank, 1);
+    for (size_t i = 0; i < place.size(); ++i) {
+      starts[2 + i] = place[i] * w.dilations[i];
+      sizes[2 + i] = w.out[i];
+      steps[2 + i] = w.strides[i];
+    }
+    RTX_ASSIGN(Value * part, c.emit(Op::slice, {x}, {{"starts", starts}, {"sizes", sizes}, {"steps", steps}}));
+    if (!result) {
+      result = part;
+    } else {
+      RTX_ASSIGN(result, c.emit(combine, {result, part}));
+    }
+    size_t i = place.size();
+    while (i > 0 && ++place[i - 1] == w.size[i - 1]) place[--i] = 0;
+    if (i == 0) return result;
+  }
+}
+
+Result<void> max_pool(Conversion& c) {
+  if (c.rank(0) < 3) return c.invalid("E327", "the input needs rank 3 or more").with_got(c.type(0).str());
+  if (c.wants(1)) return c.unsupported("the output Indices");
+  RTX_ASSIGN(Window w, pooling_window(c));
+  RTX_ASSIGN(Value * x, c.input(0));
+  double lowest = is_float(x->type.dtype)    ? -std::numeric_limits<double>::infinity()
+                  : is_signed(x->type.dtype) ? -128
+                                             : 0;
+  RTX_ASSIGN(Value * y, pooled(c, x, w, lowest, Op::maximum));
+  c.set(0, y);
+  return Ok{};
+}
+
+Result<void> average_pool(Conversion& c) {
+  if (c.rank(0) < 3) return c.invalid("E327", "the input needs rank 3 or more").with_got(c.type(0).str());
+  RTX_ASSIGN(Window w, pooling_window(c));
+  RTX_ASSIGN(Value * x, c.input(0));
+  DType dtype = x->type.dtype, wide = dtype == DType::f64 ? DType::f64 : DType::f32;
+  RTX_ASSIGN(Value * wide_x, c.cast(x, wide));
+  RTX_ASSIGN(Value * sum, pooled(c, wide_x, w, 0, Op::add));
+  // The divisor: how many places of each window lie in the input, or also in the padding (but not beyond it).
+  bool count_pad = c.integer("count_include_pad", 0) != 0;
+  Window counted = w;
+  Shape shape(c.rank(0), 1);
+  std::vector<int64_t> pads = c.integer_list("pads").value_or(std::vector<int64_t>(2 * w.size.size(), 0));
+  for (size_t i = 0; i < w.size.size(); ++i) {
+    shape[2 + i] = x->type.shape[2 + i];
+    if (!count_pad) continue;
+    int64_t own_end = c.string("auto_pad", "NOTSET") == "NOTSET" ? pads[w.size.size() + i] : w.ends[i];
+    shape[2 + i] = shape[2 + i] + Dim(w.begins[i] + own_end);
+    counted.begins[i] = 0;
+    counted.ends[i] = w.ends[i] - own_end;
+  }
+  RTX_ASSIGN(Value * ones, c.scalar(wide, 1));
+  RTX_ASSIGN(ones, c.broadcast(ones, std::move(shape)));
+  RTX_ASSIGN(Value * count, pooled(c, ones, counted, 0, Op::add));
+  RTX_ASSIGN(Value * y, c.emit(Op::div, {sum, count}));
+  RTX_ASSIGN(y, c.cast(y, dtype));
+  c.set(0, y);
+  return Ok{};
+}
+
+template <Op op>
+Result<void> global_pool(Conversion& c) {
+  int rank = c.rank(0);
+  if (rank < 3) return c.invalid("E327", "the input needs rank 3 or more").with_got(c.type(0).str());
+  std::vector<int64_t> axes;
+  for (int i = 2; i < rank; ++i) axes.push_back(i);
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * y, c.reduce(op, x, std::move(axes), true));
+  c.set(0, y);
+  return Ok{};
+}
+
+// ---- ConvTranspose: the input spread out with zeros, convolved with the flipped window
+
+Result<void> conv_transpose(Conversion& c) {
+  int rank = c.rank(0);
+  if (rank < 3 || c.rank(1) != rank) return c.invalid("E327", "input and weight need one rank, 3 or more");
+  size_t count = rank - 2;
+  int64_t groups = c.integer("group", 1);
+  RTX_ASSIGN(std::vector<int64_t> strides, spatial(c, "strides", count, 1));
+  RTX_ASSIGN(std::vector<int64_t> dilations, spatial(c, "dilations", count, 1));
+  RTX_ASSIGN(std::vector<int64_t> pads, spatial(c, "pads", 2 * count, 0));
+  RTX_ASSIGN(std::vector<int64_t> extra, spatial(c, "output_padding", count, 0));
+  std::optional<std::vector<int64_t>> output_shape = c.integer_list("output_shape");
+  std::string automatic = c.string("auto_pad", "NOTSET");
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * w, c.input(1));
+  Shape shape = x->type.shape, window = w->type.shape;
+  for (const Dim& dim : window)
+    if (!dim.is_constant()) return c.unsupported("a weight whose shape is not constant");
+  if (groups < 1 || window[0].constant() % groups != 0) return c.invalid("E321", concat("attribute group is ", groups));
+
+  // Zeros between the elements, then around them.
+  Shape low(rank, 0), high(rank, 0);
+  for (size_t i = 0; i < count; ++i) {
+    int axis = static_cast<int>(2 + i);
+    if (strides[i] < 1 || dilations[i] < 1) return c.invalid("E321", "attributes strides and dilations are 1 or more");
+    int64_t reach = (window[axis].constant() - 1) * dilations[i];
+    int64_t begin = pads[i], end = pads[count + i];
+    Dim full = (shape[axis] - Dim(1)) * Dim(strides[i]) + Dim(reach + 1 + extra[i]);
+    if (output_shape || automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
+      if (!full.is_constant()) return c.unsupported("output_shape or auto_pad on an axis that is not constant");
+      size_t offset = output_shape ? output_shape->size() - count : 0;
+      int64_t wanted = output_shape ? (*output_shape)[offset + i] : shape[axis].constant() * strides[i];
+      if (output_shape && output_shape->size() < count)
+        return c.invalid("E324", "attribute 'output_shape' is too short");
+      int64_t total = std::max<int64_t>(0, full.constant() - wanted);
+      begin = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
+      end = total - begin - std::max<int64_t>(0, wanted - full.constant());  // what is missing is zeros at the end
+    }
+    if (strides[i] > 1) {
+      Shape split = x->type.shape, merged = x->type.shape;
+      split.insert(split.begin() + axis + 1, 1);
+      Shape none(rank + 1, 0), after(rank + 1, 0);
+      after[axis + 1] = strides[i] - 1;
+      merged[axis] = shape[axis] * Dim(strides[i]);
+      RTX_ASSIGN(Value * zero, c.scalar(x->type.dtype, 0));
+      RTX_ASSIGN(x, c.reshape(x, std::move(split)));
+      RTX_ASSIGN(x, c.emit(Op::pad, {x, zero}, {{"low", none}, {"high", after}}));
+      RTX_ASSIGN(x, c.reshape(x, std::move(merged)));
+      RTX_ASSIGN(x, c.slice(x, axis, 0, (shape[axis] - Dim(1)) * Dim(strides[i]) + Dim(1)));
+    }
+    low[axis] = reach - begin;
+    high[axis] = reach - end + extra[i];
+  }
+  RTX_ASSIGN(Value * zero, c.scalar(x->type.dtype, 0));
+  RTX_ASSIGN(x, c.emit(Op::pad, {x, zero}, {{"low", low}, {"high", high}}));
+
+  // [C, M / groups, ...] -> [M, C / groups, ...], flipped along the window.
+  Shape starts(rank, 0), sizes = window;
+  std::vector<int64_t> steps(rank, 1);
+  for (int axis = 2; axis < rank; ++axis) {
+    starts[axis] = window[axis] - Dim(1);
+    steps[axis] = -1;
+  }
+  RTX_ASSIGN(w, c.emit(Op::slice, {w}, {{"starts", starts}, {"sizes", sizes}, {"steps", steps}}));
+  int64_t in_group = window[0].constant() / groups, out_group = window[1].constant();
+  Shape grouped = {groups, in_group, out_group}, turned = {groups * out_group, in_group};
+  std::vector<int64_t> perm = {0, 2, 1};
+  for (int axis = 2; axis < rank; ++axis) {
+    grouped.push_back(window[axis]);
+    turned.push_back(window[axis]);
+    perm.push_back(axis + 1);
+  }
+  RTX_ASSIGN(w, c.reshape(w, std::move(grouped)));
+  RTX_ASSIGN(w, c.transpose(w, std::move(perm)));
+  RTX_ASSIGN(w, c.reshape(w, std::move(turned)));
+  std::vector<Value*> operands = {x, w};
+  if (c.has(2)) {
+    RTX_ASSIGN(Value * bias, c.input(2));
+    operands.push_back(bias);
+  }
+  RTX_ASSIGN(Value * y, c.emit(Op::conv, std::move(operands),
+                               {{"strides", std::vector<int64_t>(count, 1)},
+                                {"dilations", dilations},
+                                {"pads", std::vector<int64_t>(2 * count, 0)},
+                                {"groups", groups}}));
+  c.set(0, y);
+  return Ok{};
+}
+
+constexpr std::string_view resize_11 =
+    "mode coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value nearest_mode";
+constexpr std::string_view resize_18 =
+    "mode coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value nearest_mode antialias axes "
+    "keep_aspect_ratio_policy";
+constexpr std::string_view pool_1 = "auto_pad kernel_shape pads strides";
+constexpr std::string_view transpose_attributes =
+    "auto_pad dilations group kernel_shape output_padding output_shape pads strides";
+
+}  // namespace
+
+constinit const Converter vision_converters[] = {
+    {"Resize", 10, resize, never, "mode", 2, 2},
+    {"Resize", 11, resize, never, resize_11, 1, 4},
+    {"Resize", 18, resize, never, resize_18, 1, 4},
+    {"MaxPool", 1, max_pool, never, pool_1},
+    {"MaxPool", 8, max_pool, never, "auto_pad kernel_shape pads strides storage_order", 1, 1, "", 2},
+    {"MaxPool", 10, max_pool, never, "auto_pad kernel_shape pads strides storage_order ceil_mode dilations", 1, 1, "",
+     2},
+    {"AveragePool", 7, average_pool, never, "auto_pad kernel_shape pads strides count_include_pad"},
+    {"AveragePool", 10, average_pool, never, "auto_pad kernel_shape pads strides count_include_pad ceil_mode"},
+    {"AveragePool", 19, average_pool, never,
+     "auto_pad kernel_shape pads strides count_include_pad ceil_mode dilations"},
+    {"GlobalAveragePool", 1, global_pool<Op::reduce_mean>, never},
+    {"GlobalMaxPool", 1, global_pool<Op::reduce_max>, never},
+    {"ConvTranspose", 1, conv_transpose, never, transpose_attributes, 2, 3},
+};
+std::span<const Converter> vision_table() { return vision_converters; }
+
+}  // namespace rtx::onnx
