@@ -31,15 +31,18 @@ void matmul_f32(benchmark::State& state) {
   Workspace workspace;
   const MatmulShape shape = MatmulShape::plain(DType::f32, m, n, k, state.range(3) == 1);
   for (auto _ : state) {
-    if (!matmul(shape, isa, lhs.data(), rhs.data(), result.data(), pool, workspace)) state.SkipWithError("out of memory");
+    if (!matmul(shape, isa, lhs.data(), rhs.data(), result.data(), pool, workspace))
+      state.SkipWithError("out of memory");
   }
-  state.counters["FLOP/s"] = benchmark::Counter(2.0 * static_cast<double>(m * n * k), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["FLOP/s"] =
+      benchmark::Counter(2.0 * static_cast<double>(m * n * k), benchmark::Counter::kIsIterationInvariantRate);
 }
 
 void products(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"m", "n", "k", "transposed", "threads", "isa"})->UseRealTime();
   const int best = static_cast<int>(best_isa());
-  const int64_t shapes[][3] = {{128, 384, 384}, {128, 1536, 384}, {128, 384, 1536}, {1024, 1024, 1024}, {1, 1536, 384}, {1, 4096, 4096}};
+  const int64_t shapes[][3] = {{128, 384, 384},    {128, 1536, 384}, {128, 384, 1536},
+                               {1024, 1024, 1024}, {1, 1536, 384},   {1, 4096, 4096}};
   for (const auto& [m, n, k] : shapes) {
     for (int transposed : {0, 1}) {
       for (int threads : {1, 2}) bench->Args({m, n, k, transposed, threads, best});
@@ -87,7 +90,8 @@ BENCHMARK_CAPTURE(run_op, gelu, Op::gelu, AttributeList{}, 0)->Apply(rows);
 BENCHMARK_CAPTURE(run_op, erf, Op::erf, AttributeList{}, 0)->Apply(rows);
 BENCHMARK_CAPTURE(run_op, tanh, Op::tanh, AttributeList{}, 0)->Apply(rows);
 BENCHMARK_CAPTURE(run_op, exp, Op::exp, AttributeList{}, 0)->Apply(rows);
-BENCHMARK_CAPTURE(run_op, transpose, Op::transpose, AttributeList{{"perm", std::vector<int64_t>{1, 0}}}, 0)->Apply(rows);
+BENCHMARK_CAPTURE(run_op, transpose, Op::transpose, AttributeList{{"perm", std::vector<int64_t>{1, 0}}}, 0)
+    ->Apply(rows);
 
 }  // namespace
 }  // namespace rtx::runtime::cpu

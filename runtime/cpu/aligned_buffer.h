@@ -22,7 +22,8 @@ class AlignedBuffer {
     AlignedBuffer buffer;
     void* data = nullptr;
     if (bytes >= 0 && bytes <= max_bytes) {
-      data = ::operator new(static_cast<size_t>(bytes > 0 ? bytes : 1), std::align_val_t{buffer_alignment}, std::nothrow);
+      data =
+          ::operator new (static_cast<size_t>(bytes > 0 ? bytes : 1), std::align_val_t{buffer_alignment}, std::nothrow);
     }
     if (!data) {
       return make_error(ErrorKind::out_of_memory, "E801", concat("cannot allocate ", bytes, " bytes of host memory"))
@@ -45,12 +46,14 @@ class AlignedBuffer {
   std::byte* data() const { return data_.get(); }
   int64_t bytes() const { return bytes_; }
   template <typename T>
-  T* as() const { return reinterpret_cast<T*>(data_.get()); }
+  T* as() const {
+    return reinterpret_cast<T*>(data_.get());
+  }
 
  private:
   static constexpr int64_t max_bytes = int64_t{1} << 46;
   struct Free {
-    void operator()(std::byte* data) const { ::operator delete(data, std::align_val_t{buffer_alignment}); }
+    void operator()(std::byte* data) const { ::operator delete (data, std::align_val_t{buffer_alignment}); }
   };
   std::unique_ptr<std::byte, Free> data_;
   int64_t bytes_ = 0;

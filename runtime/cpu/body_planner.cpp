@@ -17,14 +17,17 @@ struct PlannerRow {
 
 // Ops with fast loops other than elementwise ones (those: elementwise_loops.inc). The rest runs on the evaluator.
 constexpr PlannerRow planners[] = {
-    {Op::reshape, plan_reshape},       {Op::transpose, plan_transpose},     {Op::broadcast, plan_broadcast},
-    {Op::slice, plan_slice},           {Op::concat, plan_concat},           {Op::pad, plan_pad},
-    {Op::iota, plan_iota},             {Op::gather, plan_gather},           {Op::gather_nd, plan_gather_nd},
-    {Op::gather_elements, plan_gather_elements},
-    {Op::reduce_sum, plan_reduce},     {Op::reduce_mean, plan_reduce},      {Op::reduce_max, plan_reduce},
-    {Op::reduce_min, plan_reduce},     {Op::reduce_prod, plan_reduce},      {Op::argmax, plan_argmax},
-    {Op::cumsum, plan_cumsum},         {Op::matmul, plan_matmul},           {Op::conv, plan_conv},
-    {Op::softmax, plan_softmax},       {Op::log_softmax, plan_softmax},     {Op::layer_norm, plan_norm},
+    {Op::reshape, plan_reshape},     {Op::transpose, plan_transpose},
+    {Op::broadcast, plan_broadcast}, {Op::slice, plan_slice},
+    {Op::concat, plan_concat},       {Op::pad, plan_pad},
+    {Op::iota, plan_iota},           {Op::gather, plan_gather},
+    {Op::gather_nd, plan_gather_nd}, {Op::gather_elements, plan_gather_elements},
+    {Op::reduce_sum, plan_reduce},   {Op::reduce_mean, plan_reduce},
+    {Op::reduce_max, plan_reduce},   {Op::reduce_min, plan_reduce},
+    {Op::reduce_prod, plan_reduce},  {Op::argmax, plan_argmax},
+    {Op::cumsum, plan_cumsum},       {Op::matmul, plan_matmul},
+    {Op::conv, plan_conv},           {Op::softmax, plan_softmax},
+    {Op::log_softmax, plan_softmax}, {Op::layer_norm, plan_norm},
     {Op::rms_norm, plan_norm},
 };
 
@@ -50,11 +53,13 @@ bool is_contiguous(const std::vector<int64_t>& shape, const std::vector<int64_t>
   return true;
 }
 
-Result<void> BodyPlan::run(std::span<std::byte* const> operands_and_results, ThreadPool& pool, Workspace& workspace) const {
+Result<void> BodyPlan::run(std::span<std::byte* const> operands_and_results, ThreadPool& pool,
+                           Workspace& workspace) const {
   RTX_TRY(workspace.body.reserve(workspace_bytes));
   std::vector<std::byte*> buffers(operands_and_results.begin(), operands_and_results.end());
   for (const OwnBuffer& buffer : own) {
-    buffers.push_back(buffer.constant.data() ? buffer.constant.data() : workspace.body.data() + buffer.workspace_offset);
+    buffers.push_back(buffer.constant.data() ? buffer.constant.data()
+                                             : workspace.body.data() + buffer.workspace_offset);
   }
   const StepContext context = {pool, workspace, buffers};
   for (const std::unique_ptr<Step>& step : steps) RTX_TRY(step->run(context));
@@ -87,7 +92,8 @@ Result<void> BodyPlanner::add_value(const Value* value) {
     valid = valid && size >= 0 && !__builtin_mul_overflow(elements, size == 0 ? 1 : size, &elements);
   }
   if (!valid || !packed_bytes(entry.type.dtype, elements)) {
-    return make_error(ErrorKind::limit, "E504", concat("a tensor ", value->type.str(), " is too large or has a negative size"));
+    return make_error(ErrorKind::limit, "E504",
+                      concat("a tensor ", value->type.str(), " is too large or has a negative size"));
   }
   values_.emplace(value, std::move(entry));
   return Ok{};
@@ -219,8 +225,8 @@ Result<void> BodyPlanner::plan_reference(const Operation& operation) {
   }
   auto step = std::make_unique<ReferenceStep>(operation, symbols_, std::move(operands), std::move(operand_types),
                                               std::move(results), std::move(result_types));
-  const bool constant = operation.operand_count() == 0 && operation.result_count() == 1 &&
-                        !result_of_.contains(operation.result());
+  const bool constant =
+      operation.operand_count() == 0 && operation.result_count() == 1 && !result_of_.contains(operation.result());
   if (constant) return compute_constant(*step, operation.result());
   add_step(std::move(step));
   return Ok{};

@@ -47,7 +47,8 @@ class BodyPlanner {
   Result<Place> contiguous(const Value* value);
   // The same with the elements in the form of their lane (runtime/cpu/lanes.h), for steps that know no narrow dtypes.
   Result<Place> contiguous_lanes(const Value* value);
-  // Where to write `elements` lanes that `store_lanes` then rounds to the value's dtype: the value itself, if it can be.
+  // Where to write `elements` lanes that `store_lanes` then rounds to the value's dtype: the value itself, if it can
+  // be.
   Result<Place> define_lanes(const Value* value);
   Result<void> store_lanes(const Value* value, Place lanes);
   // A copy of a view, contiguous.

@@ -114,8 +114,8 @@ class CpuDevice : public Device {
  public:
   explicit CpuDevice(int threads) : engine_(threads) {
     info_.id = "cpu";
-    info_.name = concat("CPU device, ", engine_.pool.thread_count(), engine_.pool.thread_count() == 1 ? " thread" : " threads",
-                        ", ", to_string(engine_.isa));
+    info_.name = concat("CPU device, ", engine_.pool.thread_count(),
+                        engine_.pool.thread_count() == 1 ? " thread" : " threads", ", ", to_string(engine_.isa));
     info_.arch = "cpu";
     info_.memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   }
@@ -133,8 +133,12 @@ class CpuDevice : public Device {
     return std::unique_ptr<TensorStorage>(std::make_unique<CpuStorage>(std::move(buffer)));
   }
 
-  Result<std::unique_ptr<Stream>> create_stream() override { return std::unique_ptr<Stream>(std::make_unique<CpuStream>()); }
-  Result<std::unique_ptr<Event>> create_event() override { return std::unique_ptr<Event>(std::make_unique<CpuEvent>()); }
+  Result<std::unique_ptr<Stream>> create_stream() override {
+    return std::unique_ptr<Stream>(std::make_unique<CpuStream>());
+  }
+  Result<std::unique_ptr<Event>> create_event() override {
+    return std::unique_ptr<Event>(std::make_unique<CpuEvent>());
+  }
 
   Result<void> copy_to_device(Stream&, DevicePointer to, std::span<const std::byte> from) override {
     if (!from.empty()) std::memcpy(host(to), from.data(), from.size());

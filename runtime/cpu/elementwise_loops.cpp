@@ -12,9 +12,12 @@ namespace rtx::runtime::cpu {
 
 const ElementwiseLoops& elementwise_loops(Isa isa) {
   switch (isa) {
-    case Isa::baseline: break;
-    case Isa::v3: return v3::elementwise;
-    case Isa::v4: return v4::elementwise;
+    case Isa::baseline:
+      break;
+    case Isa::v3:
+      return v3::elementwise;
+    case Isa::v4:
+      return v4::elementwise;
   }
   return baseline::elementwise;
 }

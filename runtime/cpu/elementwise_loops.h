@@ -12,8 +12,8 @@ namespace rtx::runtime::cpu {
 // out[i] = f(in[0][i], in[1][i] ...) for i < n. `out` may be one of the inputs.
 using LaneLoop = void (*)(int64_t n, const void* const* in, void* out);
 
-// Widens elements first, first + stride, ... of packed data into `lanes`. Strides other than 0 and 1 need a bit width of
-// 8 or more.
+// Widens elements first, first + stride, ... of packed data into `lanes`. Strides other than 0 and 1 need a bit width
+// of 8 or more.
 using LoadLoop = void (*)(const void* data, int64_t first, int64_t stride, int64_t n, void* lanes);
 
 // Stores lanes that are exact in the dtype as elements first, first + 1, ...; for 4-bit dtypes `first` is even.

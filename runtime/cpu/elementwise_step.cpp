@@ -93,8 +93,10 @@ void ElementwiseStep::run_block(const StepContext& context, int64_t begin, int64
   }
   for (const Load& load : loads_) {
     std::byte* data = context.buffers[load.buffer];
-    if (load.direct_bytes > 0) at[load.reg] = data + (load.offset + begin) * load.direct_bytes;
-    else if (!load.constant) load_block(load, data, begin, n, at[load.reg], lane_bytes(registers_[load.reg]));
+    if (load.direct_bytes > 0)
+      at[load.reg] = data + (load.offset + begin) * load.direct_bytes;
+    else if (!load.constant)
+      load_block(load, data, begin, n, at[load.reg], lane_bytes(registers_[load.reg]));
   }
   for (const Operation& operation : operations_) {
     const void* in[8];

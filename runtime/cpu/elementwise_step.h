@@ -45,8 +45,10 @@ class ElementwiseStep : public Step {
   };
 
   int add_register(Lane lane);
-  void run_block(const StepContext& context, int64_t begin, int64_t n, std::byte* memory, std::vector<std::byte*>& at) const;
-  static void load_block(const Load& load, const std::byte* data, int64_t begin, int64_t n, std::byte* out, int64_t lane);
+  void run_block(const StepContext& context, int64_t begin, int64_t n, std::byte* memory,
+                 std::vector<std::byte*>& at) const;
+  static void load_block(const Load& load, const std::byte* data, int64_t begin, int64_t n, std::byte* out,
+                         int64_t lane);
 
   std::vector<int64_t> shape_;
   int64_t size_;

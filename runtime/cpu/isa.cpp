@@ -4,9 +4,12 @@ namespace rtx::runtime::cpu {
 
 std::string_view to_string(Isa isa) {
   switch (isa) {
-    case Isa::baseline: return "baseline";
-    case Isa::v3: return "x86-64-v3";
-    case Isa::v4: return "x86-64-v4";
+    case Isa::baseline:
+      return "baseline";
+    case Isa::v3:
+      return "x86-64-v3";
+    case Isa::v4:
+      return "x86-64-v4";
   }
   return "?";
 }

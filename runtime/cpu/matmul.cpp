@@ -16,9 +16,12 @@ namespace {
 
 const MatmulLoops& loops_for(Isa isa, DType dtype) {
   switch (isa) {
-    case Isa::baseline: break;
-    case Isa::v3: return v3::matmul_loops(dtype);
-    case Isa::v4: return v4::matmul_loops(dtype);
+    case Isa::baseline:
+      break;
+    case Isa::v3:
+      return v3::matmul_loops(dtype);
+    case Isa::v4:
+      return v4::matmul_loops(dtype);
   }
   return baseline::matmul_loops(dtype);
 }
@@ -28,7 +31,7 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // How a result is cut into tasks. Changes no bits.
 struct Partition {
-  int64_t rows, columns;           // of a task
+  int64_t rows, columns;            // of a task
   int64_t row_tasks, column_tasks;  // in one matrix
 };
 
@@ -68,9 +71,8 @@ Result<void> matmul(const MatmulShape& s, Isa isa, const void* lhs, const void* 
   const int64_t panels = ceil_div(s.m, 8 * loops.tile_rows);
   const auto pack = [&](int64_t task) {
     const int64_t which = task / panels, begin = task % panels * 8 * loops.tile_rows;
-    loops.pack_lhs(static_cast<const std::byte*>(lhs) + lhs_starts[which] * element, s.lhs.row, s.lhs.column,
-                   begin, std::min(begin + 8 * loops.tile_rows, s.m), s.k,
-                   workspace.shared.data() + which * packed_bytes);
+    loops.pack_lhs(static_cast<const std::byte*>(lhs) + lhs_starts[which] * element, s.lhs.row, s.lhs.column, begin,
+                   std::min(begin + 8 * loops.tile_rows, s.m), s.k, workspace.shared.data() + which * packed_bytes);
   };
   pool.run(panels * static_cast<int64_t>(lhs_starts.size()), pack);
 
@@ -83,8 +85,8 @@ Result<void> matmul(const MatmulShape& s, Isa isa, const void* lhs, const void* 
     const int64_t row = part % parts.row_tasks * parts.rows, column = part / parts.row_tasks * parts.columns;
     const int64_t which = std::lower_bound(lhs_starts.begin(), lhs_starts.end(), s.lhs_offsets[b]) - lhs_starts.begin();
     loops.run({row, std::min(row + parts.rows, s.m), column, std::min(column + parts.columns, s.n), s.k,
-               workspace.shared.data() + which * packed_bytes, static_cast<const std::byte*>(rhs) + s.rhs_offsets[b] * element,
-               s.rhs.row, s.rhs.column,
+               workspace.shared.data() + which * packed_bytes,
+               static_cast<const std::byte*>(rhs) + s.rhs_offsets[b] * element, s.rhs.row, s.rhs.column,
                static_cast<std::byte*>(result) + s.result_offsets[b] * element, s.n,
                workspace.slots.data() + slot * scratch});
   });

@@ -1,5 +1,5 @@
-// Matrix products on the CPU: result[b] = lhs[b] * rhs[b], [m, n] = [m, k] * [k, n]. The operands may lie in any strides,
-// so that transposed ones need no copy; the result is row-major.
+// Matrix products on the CPU: result[b] = lhs[b] * rhs[b], [m, n] = [m, k] * [k, n]. The operands may lie in any
+// strides, so that transposed ones need no copy; the result is row-major.
 //
 // Numerics: each element is the sum over k in ascending order of products rounded to the accumulator type (f32; f64 for
 // f64), without contraction, in runs of 256 terms that start from zero and are then added up in order. The bits of an
@@ -20,8 +20,8 @@ namespace rtx::runtime::cpu {
 struct MatmulShape {
   DType dtype = DType::f32;  // of operands and result: f64, f32, f16 or bf16
   int64_t m = 0, n = 0, k = 0;
-  // Element (i, p) of lhs at i * row + p * column, element (p, j) of rhs at p * row + j * column. Fast where the rows or
-  // the columns of rhs are contiguous.
+  // Element (i, p) of lhs at i * row + p * column, element (p, j) of rhs at p * row + j * column. Fast where the rows
+  // or the columns of rhs are contiguous.
   struct Strides {
     int64_t row = 0, column = 0;
   };

@@ -28,9 +28,12 @@ class WindowsStep : public Step {
     context.pool.run_ranges(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, positions())),
                             [&](int64_t begin, int64_t end) {
                               for (int64_t row = begin; row < end; ++row) {
-                                if (element_bytes_ == 8) fill_row<uint64_t>(context, row, window);
-                                else if (element_bytes_ == 4) fill_row<uint32_t>(context, row, window);
-                                else fill_row<uint16_t>(context, row, window);
+                                if (element_bytes_ == 8)
+                                  fill_row<uint64_t>(context, row, window);
+                                else if (element_bytes_ == 4)
+                                  fill_row<uint32_t>(context, row, window);
+                                else
+                                  fill_row<uint16_t>(context, row, window);
                               }
                             });
     return Ok{};
@@ -102,7 +105,8 @@ Result<bool> plan_conv(BodyPlanner& planner, const Operation& operation) {
   RTX_ASSIGN(Place image, planner.contiguous_lanes(x));
   RTX_ASSIGN(Place weights, planner.contiguous_lanes(w));
   int64_t windows_bytes;
-  if (__builtin_mul_overflow(shape.images * shape.groups * k, positions * lane_bytes(lane), &windows_bytes)) return false;
+  if (__builtin_mul_overflow(shape.images * shape.groups * k, positions * lane_bytes(lane), &windows_bytes))
+    return false;
   RTX_ASSIGN(Place windows, planner.scratch(windows_bytes));
   planner.add<WindowsStep>(shape, lane_bytes(lane), image, windows);
 

@@ -1,5 +1,5 @@
-// Planners of the gathers: blocks of contiguous elements, copied by index. A negative index counts from the end; what is
-// then still outside is clamped. From an axis of length 0 the result is zeros.
+// Planners of the gathers: blocks of contiguous elements, copied by index. A negative index counts from the end; what
+// is then still outside is clamped. From an axis of length 0 the result is zeros.
 #include <algorithm>
 #include <cstring>
 
@@ -19,7 +19,8 @@ int64_t wrap_and_clamp(int64_t index, int64_t length) {
 // data [outer, length, inner], indices [count], result [outer, count, inner].
 class GatherStep : public Step {
  public:
-  GatherStep(const ConcreteType& data_type, const ConcreteType& index_type, size_t axis, Place data, Place indices, Place to)
+  GatherStep(const ConcreteType& data_type, const ConcreteType& index_type, size_t axis, Place data, Place indices,
+             Place to)
       : index_dtype_(index_type.dtype),
         outer_(extent(data_type.shape, 0, axis)),
         length_(data_type.shape[axis]),
@@ -58,13 +59,19 @@ class GatherStep : public Step {
 // Each tuple of indices picks a block of data.
 class GatherNdStep : public Step {
  public:
-  GatherNdStep(const ConcreteType& data_type, const ConcreteType& index_type, size_t batch, Place data, Place indices, Place to)
-      : index_dtype_(index_type.dtype), element_bytes_(bit_width(data_type.dtype) / 8), data_(data), indices_(indices), to_(to) {
+  GatherNdStep(const ConcreteType& data_type, const ConcreteType& index_type, size_t batch, Place data, Place indices,
+               Place to)
+      : index_dtype_(index_type.dtype),
+        element_bytes_(bit_width(data_type.dtype) / 8),
+        data_(data),
+        indices_(indices),
+        to_(to) {
     const size_t depth = static_cast<size_t>(index_type.shape.back());
     const std::vector<int64_t> strides = strides_of(data_type.shape);
     lengths_.assign(data_type.shape.begin() + static_cast<int64_t>(batch),
                     data_type.shape.begin() + static_cast<int64_t>(batch + depth));
-    strides_.assign(strides.begin() + static_cast<int64_t>(batch), strides.begin() + static_cast<int64_t>(batch + depth));
+    strides_.assign(strides.begin() + static_cast<int64_t>(batch),
+                    strides.begin() + static_cast<int64_t>(batch + depth));
     tuples_ = extent(index_type.shape, batch, index_type.shape.size() - 1);
     count_ = extent(index_type.shape, 0, batch) * tuples_;
     batch_elems_ = extent(data_type.shape, batch, data_type.shape.size());
@@ -106,11 +113,18 @@ class GatherNdStep : public Step {
 // axes of data may be longer than those of indices.
 class GatherElementsStep : public Step {
  public:
-  GatherElementsStep(const ConcreteType& data_type, const ConcreteType& index_type, size_t axis, Place data, Place indices,
-                     Place to)
-      : index_dtype_(index_type.dtype), shape_(index_type.shape), data_strides_(strides_of(data_type.shape)), axis_(axis),
-        length_(data_type.shape[axis]), data_elems_(data_type.elements()),
-        element_bytes_(bit_width(data_type.dtype) / 8), data_(data), indices_(indices), to_(to) {}
+  GatherElementsStep(const ConcreteType& data_type, const ConcreteType& index_type, size_t axis, Place data,
+                     Place indices, Place to)
+      : index_dtype_(index_type.dtype),
+        shape_(index_type.shape),
+        data_strides_(strides_of(data_type.shape)),
+        axis_(axis),
+        length_(data_type.shape[axis]),
+        data_elems_(data_type.elements()),
+        element_bytes_(bit_width(data_type.dtype) / 8),
+        data_(data),
+        indices_(indices),
+        to_(to) {}
 
   Result<void> run(const StepContext& context) override {
     const std::byte* data = context.at(data_);
@@ -164,7 +178,8 @@ Result<bool> plan_gather(BodyPlanner& planner, const Operation& operation) {
   if (!has_addresses(planner, operation)) return false;
   RTX_ASSIGN(GatherPlaces places, places_of(planner, operation));
   planner.add<GatherStep>(planner.type(operation.operand(0)), planner.type(operation.operand(1)),
-                          static_cast<size_t>(operation.attributes.integer("axis")), places.data, places.indices, places.to);
+                          static_cast<size_t>(operation.attributes.integer("axis")), places.data, places.indices,
+                          places.to);
   return true;
 }
 
@@ -172,8 +187,8 @@ Result<bool> plan_gather_nd(BodyPlanner& planner, const Operation& operation) {
   if (!has_addresses(planner, operation)) return false;
   RTX_ASSIGN(GatherPlaces places, places_of(planner, operation));
   planner.add<GatherNdStep>(planner.type(operation.operand(0)), planner.type(operation.operand(1)),
-                            static_cast<size_t>(operation.attributes.integer("batch_dims")), places.data, places.indices,
-                            places.to);
+                            static_cast<size_t>(operation.attributes.integer("batch_dims")), places.data,
+                            places.indices, places.to);
   return true;
 }
 

@@ -38,7 +38,8 @@ MatmulShape::Strides matrix_strides(const View& view, bool transposed) {
 
 Result<bool> plan_matmul(BodyPlanner& planner, const Operation& operation) {
   const Value *lhs = operation.operand(0), *rhs = operation.operand(1);
-  const ConcreteType &lhs_type = planner.type(lhs), &rhs_type = planner.type(rhs), &type = planner.type(operation.result());
+  const ConcreteType &lhs_type = planner.type(lhs), &rhs_type = planner.type(rhs),
+                     &type = planner.type(operation.result());
   if (!float_dtype(type.dtype)) return false;
   const bool transpose_lhs = operation.attributes.boolean("transpose_lhs");
   const bool transpose_rhs = operation.attributes.boolean("transpose_rhs");
@@ -54,7 +55,8 @@ Result<bool> plan_matmul(BodyPlanner& planner, const Operation& operation) {
   shape.rhs = matrix_strides(right, transpose_rhs);
 
   const std::vector<int64_t> batch(type.shape.begin(), type.shape.end() - 2);
-  const std::array<Strides, 2> strides = {batch_strides(lhs_type, left, batch.size()), batch_strides(rhs_type, right, batch.size())};
+  const std::array<Strides, 2> strides = {batch_strides(lhs_type, left, batch.size()),
+                                          batch_strides(rhs_type, right, batch.size())};
   const int64_t count = extent(batch, 0, batch.size());
   if (count > 0 && strides[1] == Strides(batch.size(), 0) && is_one_matrix(batch, strides[0], shape.m, shape.lhs.row)) {
     shape.m *= count;

@@ -43,13 +43,14 @@ class IotaStep : public Step {
     const int64_t bytes = bit_width(dtype_) / 8;
     // One period is written element by element and then repeated.
     for (int64_t i = 0; i < length_ * inner_; ++i) {
-      if (is_float(dtype_)) store_f64(dtype_, context.at(to_), i, static_cast<double>(i / inner_));
-      else store_i64(dtype_, context.at(to_), i, i / inner_);
+      if (is_float(dtype_))
+        store_f64(dtype_, context.at(to_), i, static_cast<double>(i / inner_));
+      else
+        store_i64(dtype_, context.at(to_), i, i / inner_);
     }
     if (outer_ == 1) return Ok{};
     const int64_t shape[] = {outer_ - 1, length_ * inner_}, from[] = {0, 1}, to[] = {length_ * inner_, 1};
-    StridedCopy(shape, from, to, bytes)
-        .run(context.at(to_), context.at(to_) + length_ * inner_ * bytes, context.pool);
+    StridedCopy(shape, from, to, bytes).run(context.at(to_), context.at(to_) + length_ * inner_ * bytes, context.pool);
     return Ok{};
   }
 
@@ -63,7 +64,8 @@ class IotaStep : public Step {
 
 Result<bool> plan_reshape(BodyPlanner& planner, const Operation& operation) {
   const Value* x = operation.operand(0);
-  if (planner.type(x).elements() != planner.type(operation.result()).elements()) return false;  // the evaluator says why
+  if (planner.type(x).elements() != planner.type(operation.result()).elements())
+    return false;  // the evaluator says why
   RTX_ASSIGN(Place place, planner.contiguous(x));
   const View view = planner.view(x);
   planner.alias(operation.result(), {place.buffer, view.offset, strides_of(planner.type(operation.result()).shape)});

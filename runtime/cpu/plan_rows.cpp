@@ -53,16 +53,24 @@ class ReduceColumnsStep : public Step {
  public:
   ReduceColumnsStep(const RowLoops& loops, Reduction reduction, Place x, int64_t outer, int64_t length, int64_t inner,
                     int64_t element_bytes, int64_t start, Place to)
-      : loops_(loops), reduction_(reduction), x_(x), outer_(outer), length_(length), inner_(inner),
-        element_bytes_(element_bytes), start_(start), to_(to) {}
+      : loops_(loops),
+        reduction_(reduction),
+        x_(x),
+        outer_(outer),
+        length_(length),
+        inner_(inner),
+        element_bytes_(element_bytes),
+        start_(start),
+        to_(to) {}
   Result<void> run(const StepContext& context) override {
     constexpr int64_t width = 256;
     const int64_t pieces = (inner_ + width - 1) / width;
     context.pool.run(outer_ * pieces, [&](int64_t task) {
       const int64_t row = task / pieces, column = task % pieces * width, columns = std::min(width, inner_ - column);
       int64_t accumulators[width];
-      loops_.reduce_columns(reduction_, context.at(x_) + (row * length_ * inner_ + column) * element_bytes_, length_, inner_,
-                            columns, start_, accumulators, context.at(to_) + (row * inner_ + column) * element_bytes_);
+      loops_.reduce_columns(reduction_, context.at(x_) + (row * length_ * inner_ + column) * element_bytes_, length_,
+                            inner_, columns, start_, accumulators,
+                            context.at(to_) + (row * inner_ + column) * element_bytes_);
     });
     return Ok{};
   }
@@ -98,8 +106,15 @@ class CumsumStep : public Step {
  public:
   CumsumStep(const RowLoops& loops, Place x, int64_t outer, int64_t length, int64_t inner, int64_t element_bytes,
              bool exclusive, bool reverse, Place to)
-      : loops_(loops), x_(x), outer_(outer), length_(length), inner_(inner), element_bytes_(element_bytes),
-        exclusive_(exclusive), reverse_(reverse), to_(to) {}
+      : loops_(loops),
+        x_(x),
+        outer_(outer),
+        length_(length),
+        inner_(inner),
+        element_bytes_(element_bytes),
+        exclusive_(exclusive),
+        reverse_(reverse),
+        to_(to) {}
   Result<void> run(const StepContext& context) override {
     context.pool.run_ranges(outer_ * inner_, rows_per_task(length_), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
@@ -140,7 +155,13 @@ class NormStep : public Step {
  public:
   NormStep(const RowLoops& loops, Rows rows, Place scale, std::optional<Place> bias, double epsilon, bool subtract_mean,
            Place to)
-      : loops_(loops), rows_(rows), scale_(scale), bias_(bias), epsilon_(epsilon), subtract_mean_(subtract_mean), to_(to) {}
+      : loops_(loops),
+        rows_(rows),
+        scale_(scale),
+        bias_(bias),
+        epsilon_(epsilon),
+        subtract_mean_(subtract_mean),
+        to_(to) {}
   Result<void> run(const StepContext& context) override {
     rows_.run(context, [&](int64_t row, const std::byte* x) {
       loops_.norm({x, context.at(scale_), bias_ ? context.at(*bias_) : nullptr,

@@ -28,7 +28,8 @@ Result<void> ReferenceStep::run(const StepContext& context) {
   for (const Tensor& tensor : tensors) pointers.push_back(&tensor);
   RTX_ASSIGN(std::vector<Tensor> results, rtx::evaluate(operation_, pointers, symbols_, nullptr));
   for (size_t i = 0; i < results_.size(); ++i) {
-    if (!results[i].bytes.empty()) std::memcpy(context.at(results_[i]), results[i].bytes.data(), results[i].bytes.size());
+    if (!results[i].bytes.empty())
+      std::memcpy(context.at(results_[i]), results[i].bytes.data(), results[i].bytes.size());
   }
   return Ok{};
 }

@@ -12,9 +12,12 @@ namespace rtx::runtime::cpu {
 
 const RowLoops& row_loops(Isa isa, Lane lane) {
   switch (isa) {
-    case Isa::baseline: break;
-    case Isa::v3: return v3::rows(lane);
-    case Isa::v4: return v4::rows(lane);
+    case Isa::baseline:
+      break;
+    case Isa::v3:
+      return v3::rows(lane);
+    case Isa::v4:
+      return v4::rows(lane);
   }
   return baseline::rows(lane);
 }

@@ -29,8 +29,8 @@ struct RowLoops {
   void (*reduce)(Reduction reduction, const void* x, int64_t length, int64_t start, void* to);
   // totals[j] = the reduction over i < rows of x[i * stride + j], i ascending, for j < columns; `accumulators` has room
   // for `columns` values of 8 bytes.
-  void (*reduce_columns)(Reduction reduction, const void* x, int64_t rows, int64_t stride, int64_t columns, int64_t start,
-                         void* accumulators, void* totals);
+  void (*reduce_columns)(Reduction reduction, const void* x, int64_t rows, int64_t stride, int64_t columns,
+                         int64_t start, void* accumulators, void* totals);
   // Null for integers. `x` may be `to`.
   void (*softmax)(const void* x, int64_t length, bool logarithm, void* to);
   void (*norm)(const NormRow& row);

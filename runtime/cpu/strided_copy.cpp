@@ -91,8 +91,8 @@ void StridedCopy::run_typed(const std::byte* from, std::byte* to, ThreadPool& po
       for (int64_t left = 0; left < inner_.length; left += 16) {
         const int64_t right = std::min<int64_t>(left + 16, inner_.length);
         for (int64_t i = top; i < bottom; ++i) {
-          copy_row<T>(source + i * middle_.from + left * inner_.from, inner_.from, target + i * middle_.to + left * inner_.to,
-                      inner_.to, right - left);
+          copy_row<T>(source + i * middle_.from + left * inner_.from, inner_.from,
+                      target + i * middle_.to + left * inner_.to, inner_.to, right - left);
         }
       }
     }
@@ -106,10 +106,14 @@ void StridedCopy::run_typed(const std::byte* from, std::byte* to, ThreadPool& po
 void StridedCopy::run(const std::byte* from, std::byte* to, ThreadPool& pool) const {
   if (empty_) return;
   switch (element_bytes_) {
-    case 1: return run_typed<uint8_t>(from, to, pool);
-    case 2: return run_typed<uint16_t>(from, to, pool);
-    case 4: return run_typed<uint32_t>(from, to, pool);
-    default: return run_typed<uint64_t>(from, to, pool);
+    case 1:
+      return run_typed<uint8_t>(from, to, pool);
+    case 2:
+      return run_typed<uint16_t>(from, to, pool);
+    case 4:
+      return run_typed<uint32_t>(from, to, pool);
+    default:
+      return run_typed<uint64_t>(from, to, pool);
   }
 }
 

@@ -12,8 +12,8 @@ namespace rtx::runtime::cpu {
 class StridedCopy {
  public:
   // Strides in elements of `element_bytes` (1, 2, 4 or 8); those of the source may be 0 or negative.
-  StridedCopy(std::span<const int64_t> shape, std::span<const int64_t> from_strides, std::span<const int64_t> to_strides,
-              int64_t element_bytes);
+  StridedCopy(std::span<const int64_t> shape, std::span<const int64_t> from_strides,
+              std::span<const int64_t> to_strides, int64_t element_bytes);
   // The addresses of the element with index 0.
   void run(const std::byte* from, std::byte* to, ThreadPool& pool) const;
 

@@ -48,8 +48,10 @@ void ThreadPool::work() {
   for (;;) {
     int spins = 0;
     while (generation_.load(std::memory_order_acquire) == seen) {
-      if (++spins < idle_spins) pause();
-      else generation_.wait(seen, std::memory_order_acquire);
+      if (++spins < idle_spins)
+        pause();
+      else
+        generation_.wait(seen, std::memory_order_acquire);
     }
     seen = generation_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_relaxed)) return;
@@ -75,8 +77,10 @@ void ThreadPool::run_tasks(int64_t count, Task task, const void* context) {
   // Workers that have not entered by now find nothing to do and are not waited for.
   entrants_.fetch_or(closed, std::memory_order_acq_rel);
   for (int spins = 0; entrants_.load(std::memory_order_acquire) != closed; ++spins) {
-    if (spins < 4 * idle_spins) pause();
-    else std::this_thread::yield();
+    if (spins < 4 * idle_spins)
+      pause();
+    else
+      std::this_thread::yield();
   }
 }
 

@@ -27,7 +27,8 @@ class ThreadPool {
   // must not throw and must not use the pool. One caller at a time.
   template <typename Body>
   void run(int64_t count, const Body& body) {
-    run_tasks(count, [](const void* context, int64_t task) { (*static_cast<const Body*>(context))(task); }, &body);
+    run_tasks(
+        count, [](const void* context, int64_t task) { (*static_cast<const Body*>(context))(task); }, &body);
   }
 
   // The same with body(task, slot): calls with equal slots, below thread_count(), do not overlap. For scratch memory.
@@ -40,8 +41,8 @@ class ThreadPool {
     });
   }
 
-  // Calls body(begin, end) on consecutive ranges that cover [0, size), each a multiple of `grain` long but for the last.
-  // For loops over cheap items: `grain` is how many are worth a task.
+  // Calls body(begin, end) on consecutive ranges that cover [0, size), each a multiple of `grain` long but for the
+  // last. For loops over cheap items: `grain` is how many are worth a task.
   template <typename Body>
   void run_ranges(int64_t size, int64_t grain, const Body& body) {
     run((size + grain - 1) / grain, [&](int64_t task) {

@@ -1,5 +1,5 @@
-// Workspace: the memory that kernels use while they run. One for a device, since its kernels run one at a time; it grows
-// to what the hungriest kernel needs and is kept.
+// Workspace: the memory that kernels use while they run. One for a device, since its kernels run one at a time; it
+// grows to what the hungriest kernel needs and is kept.
 #pragma once
 
 #include "runtime/cpu/aligned_buffer.h"

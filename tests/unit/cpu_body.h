@@ -63,7 +63,8 @@ struct BodyCase {
     for (const cpu::AlignedBuffer& buffer : memory) buffers.push_back(buffer.data());
     must(plan.run(buffers, pool, workspace));
     for (size_t i = 0; i < results.size(); ++i) {
-      if (!results[i].bytes.empty()) std::memcpy(results[i].bytes.data(), buffers[inputs.size() + i], results[i].bytes.size());
+      if (!results[i].bytes.empty())
+        std::memcpy(results[i].bytes.data(), buffers[inputs.size() + i], results[i].bytes.size());
     }
     return results;
   }
@@ -91,11 +92,16 @@ inline double norm_error(const Tensor& got, const Tensor& want) {
 // What a dtype allows: f32 by the determinism suite, the narrow ones one rounding more than the evaluator.
 inline double tolerance(DType dtype) {
   switch (dtype) {
-    case DType::f64: return 1e-14;
-    case DType::f32: return 1e-6;
-    case DType::f16: return 1e-3;
-    case DType::bf16: return 4e-3;
-    default: return 0;
+    case DType::f64:
+      return 1e-14;
+    case DType::f32:
+      return 1e-6;
+    case DType::f16:
+      return 1e-3;
+    case DType::bf16:
+      return 4e-3;
+    default:
+      return 0;
   }
 }
 
@@ -105,9 +111,12 @@ inline Tensor random_tensor(DType dtype, std::vector<int64_t> shape, uint64_t se
   for (int64_t i = 0; i < tensor.element_count(); ++i) {
     // Not a library distribution: those differ between implementations.
     const double unit = static_cast<double>(generator() >> 11) * 0x1p-53;
-    if (is_float(dtype)) tensor.set_f64(i, low + (high - low) * unit);
-    else if (dtype == DType::boolean) tensor.set_i64(i, generator() & 1);
-    else tensor.set_i64(i, static_cast<int64_t>(std::floor((low + (high - low) * unit) * 8)));
+    if (is_float(dtype))
+      tensor.set_f64(i, low + (high - low) * unit);
+    else if (dtype == DType::boolean)
+      tensor.set_i64(i, generator() & 1);
+    else
+      tensor.set_i64(i, static_cast<int64_t>(std::floor((low + (high - low) * unit) * 8)));
   }
   return tensor;
 }

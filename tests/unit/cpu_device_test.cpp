@@ -40,7 +40,8 @@ TEST_CASE("a kernel runs from its body on buffers of the device") {
     const int64_t symbols[] = {n};
     auto kernel = must(module->prepare(0, symbols));
     const Tensor x = random_tensor(DType::f32, {n, 4}, 1), y = random_tensor(DType::f32, {4}, 2);
-    auto x_storage = must(device->allocate(n * 16)), y_storage = must(device->allocate(16)), z_storage = must(device->allocate(n * 16));
+    auto x_storage = must(device->allocate(n * 16)), y_storage = must(device->allocate(16)),
+         z_storage = must(device->allocate(n * 16));
     must(device->copy_to_device(*stream, x_storage->address(), x.bytes));
     must(device->copy_to_device(*stream, y_storage->address(), y.bytes));
     const DevicePointer buffers[] = {x_storage->address(), y_storage->address(), z_storage->address()};
@@ -48,7 +49,8 @@ TEST_CASE("a kernel runs from its body on buffers of the device") {
     Tensor z(DType::f32, {n, 4});
     must(device->copy_to_host(*stream, z.bytes, z_storage->address()));
     must(stream->synchronize());
-    for (int64_t i = 0; i < z.element_count(); ++i) CHECK(z.data<float>()[i] == x.data<float>()[i] + y.data<float>()[i % 4]);
+    for (int64_t i = 0; i < z.element_count(); ++i)
+      CHECK(z.data<float>()[i] == x.data<float>()[i] + y.data<float>()[i % 4]);
     CHECK(!kernel->enqueue(*stream, std::span(buffers).first(2)));
   }
 }

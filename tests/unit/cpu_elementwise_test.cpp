@@ -21,8 +21,9 @@ std::vector<Op> elementwise_ops(size_t operands) {
   return ops;
 }
 
-const DType all_dtypes[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::i64,
-                            DType::i32, DType::i16, DType::i8,  DType::u8,   DType::u4,     DType::i4,     DType::boolean};
+const DType all_dtypes[] = {DType::f64,    DType::f32, DType::f16, DType::bf16,   DType::f8e4m3,
+                            DType::f8e5m2, DType::i64, DType::i32, DType::i16,    DType::i8,
+                            DType::u8,     DType::u4,  DType::i4,  DType::boolean};
 
 double low_for(Op op) { return op == Op::log || op == Op::sqrt || op == Op::rsqrt || op == Op::pow ? 0.01 : -2; }
 
@@ -39,9 +40,9 @@ TEST_CASE("every unary op agrees with the evaluator for every dtype, instruction
 }
 
 TEST_CASE("every binary op agrees with the evaluator for every dtype and broadcast") {
-  const std::vector<int64_t> shapes[][2] = {{ragged, ragged},    {{3, 41, 83}, {83}}, {{3, 1, 5}, {7, 1}},
-                                            {{}, {2, 3}},        {{}, {}},            {{0, 4}, {1, 4}},
-                                            {{4, 1}, {4, 1100}}, {{2, 3, 1}, {2, 1, 1}}};
+  const std::vector<int64_t> shapes[][2] = {
+      {ragged, ragged}, {{3, 41, 83}, {83}}, {{3, 1, 5}, {7, 1}}, {{}, {2, 3}},
+      {{}, {}},         {{0, 4}, {1, 4}},    {{4, 1}, {4, 1100}}, {{2, 3, 1}, {2, 1, 1}}};
   for (Op op : elementwise_ops(2)) {
     for (DType dtype : all_dtypes) {
       if (!spec(op).operand(0).allows(dtype)) continue;
@@ -94,12 +95,24 @@ TEST_CASE("every cast agrees with the evaluator exactly") {
         INFO(to_string(from), " to ", to_string(to));
         BodyCase body;
         Tensor data = random_tensor(from, {3001}, 11, -40, 40);
-        const double specials[] = {0.0,  -0.0, INFINITY, -INFINITY, NAN,    1e9,     -1e9,  1e19,  -1e19, 3e38,
-                                   0.5,  1.5,  2.5,      65519,     65520,  448,     464,   465,   57344, 61440,
-                                   1e-8, 6e-8, 3e-5,     255.5,     2147483647.0, 9007199254740993.0};
-        for (size_t i = 0; i < std::size(specials) && is_float(from); ++i) data.set_f64(static_cast<int64_t>(i), specials[i]);
+        const double specials[] = {0.0,          -0.0,
+                                   INFINITY,     -INFINITY,
+                                   NAN,          1e9,
+                                   -1e9,         1e19,
+                                   -1e19,        3e38,
+                                   0.5,          1.5,
+                                   2.5,          65519,
+                                   65520,        448,
+                                   464,          465,
+                                   57344,        61440,
+                                   1e-8,         6e-8,
+                                   3e-5,         255.5,
+                                   2147483647.0, 9007199254740993.0};
+        for (size_t i = 0; i < std::size(specials) && is_float(from); ++i)
+          data.set_f64(static_cast<int64_t>(i), specials[i]);
         if (from == DType::i64 || from == DType::i32) {
-          const int64_t integers[] = {INT64_MAX, INT64_MIN, INT64_MIN + 1, 16777217, 16842753, 33685505, 2147483648, -2147483649};
+          const int64_t integers[] = {INT64_MAX, INT64_MIN, INT64_MIN + 1, 16777217,
+                                      16842753,  33685505,  2147483648,    -2147483649};
           for (size_t i = 0; i < std::size(integers); ++i) data.set_i64(static_cast<int64_t>(i), integers[i]);
         }
         body.yield({body.op(Op::cast, {body.input(data)}, {{"to", to}, {"saturate", saturate}})});
@@ -110,8 +123,8 @@ TEST_CASE("every cast agrees with the evaluator exactly") {
 }
 
 TEST_CASE("special values go through every float op as in the evaluator") {
-  const double values[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 1e-40, -1e-40,
-                           1e30, -1e30, 88.8, -104.0, 700.0, 1e-310};
+  const double values[] = {0.0, -0.0, INFINITY, -INFINITY, NAN,  1.0,   -1.0, 0.5,    -0.5,  2.0,   -2.0,
+                           3.0, -3.0, 1e-40,    -1e-40,    1e30, -1e30, 88.8, -104.0, 700.0, 1e-310};
   const int64_t n = static_cast<int64_t>(std::size(values));
   for (DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
     Tensor rows(dtype, {n, 1}), columns(dtype, {n});
@@ -132,7 +145,8 @@ TEST_CASE("special values go through every float op as in the evaluator") {
           const Tensor got = body.run(isa, 1)[0];
           for (int64_t i = 0; i < want.element_count(); ++i) {
             const double a = got.f64(i), b = want.f64(i);
-            INFO("operands ", values[operands == 2 ? i / n : i], " ", operands == 2 ? values[i % n] : 0, " give ", a, ", not ", b);
+            INFO("operands ", values[operands == 2 ? i / n : i], " ", operands == 2 ? values[i % n] : 0, " give ", a,
+                 ", not ", b);
             // A least subnormal of difference is a rounding.
             CHECK(((std::isnan(a) && std::isnan(b)) || a == b || std::fabs(a - b) <= std::fabs(b) * tolerance(dtype) ||
                    std::fabs(a - b) <= 1e-44));

@@ -26,11 +26,16 @@ long double silu(long double x) { return x / (1 + std::exp(-x)); }
 long double rsqrt(long double x) { return 1 / std::sqrt(x); }
 
 const Case cases[] = {
-    {Op::exp, [](long double x) { return std::exp(x); }, 2},   {Op::log, [](long double x) { return std::log(x); }, 2},
-    {Op::tanh, [](long double x) { return std::tanh(x); }, 4}, {Op::erf, [](long double x) { return std::erf(x); }, 2},
-    {Op::sin, [](long double x) { return std::sin(x); }, 2},   {Op::cos, [](long double x) { return std::cos(x); }, 2},
-    {Op::sigmoid, sigmoid, 0},                                 {Op::gelu, gelu, 0},
-    {Op::silu, silu, 0},                                       {Op::rsqrt, rsqrt, 2},
+    {Op::exp, [](long double x) { return std::exp(x); }, 2},
+    {Op::log, [](long double x) { return std::log(x); }, 2},
+    {Op::tanh, [](long double x) { return std::tanh(x); }, 4},
+    {Op::erf, [](long double x) { return std::erf(x); }, 2},
+    {Op::sin, [](long double x) { return std::sin(x); }, 2},
+    {Op::cos, [](long double x) { return std::cos(x); }, 2},
+    {Op::sigmoid, sigmoid, 0},
+    {Op::gelu, gelu, 0},
+    {Op::silu, silu, 0},
+    {Op::rsqrt, rsqrt, 2},
 };
 
 template <typename T>
@@ -48,22 +53,27 @@ double ulps(T got, long double exact) {
   if (std::isnan(got) || std::isnan(rounded)) return std::isnan(got) && std::isnan(rounded) ? 0 : INFINITY;
   if (std::isinf(got) || std::isinf(rounded)) return got == rounded ? 0 : INFINITY;
   const T magnitude = std::fabs(rounded);
-  const T unit = std::max(std::nextafter(magnitude, std::numeric_limits<T>::infinity()) - magnitude, std::numeric_limits<T>::denorm_min());
+  const T unit = std::max(std::nextafter(magnitude, std::numeric_limits<T>::infinity()) - magnitude,
+                          std::numeric_limits<T>::denorm_min());
   return static_cast<double>(std::fabs(static_cast<long double>(got) - exact) / unit);
 }
 
 TEST_CASE("functions of f32 are within 0.51 units in the last place over the whole range") {
   std::vector<float> x;
   // An odd stride over all bit patterns: every exponent, both signs, NaNs, subnormals.
-  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 7919) x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
-  for (float edge : {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 88.72283f, 88.72284f, -103.97f, -103.98f, 0x1p-149f, 1.0f, -1.0f}) x.push_back(edge);
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 7919)
+    x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  for (float edge :
+       {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 88.72283f, 88.72284f, -103.97f, -103.98f, 0x1p-149f, 1.0f, -1.0f})
+    x.push_back(edge);
   for (const Case& c : cases) {
     INFO(to_string(c.op));
     const std::vector<float> y = run(Isa::baseline, c.op, Lane::f32, x);
     double worst = 0;
     for (size_t i = 0; i < x.size(); ++i) worst = std::max(worst, ulps(y[i], c.exact(x[i])));
     CHECK(worst <= 0.51);
-    for (Isa isa : supported_isas()) CHECK(std::memcmp(run(isa, c.op, Lane::f32, x).data(), y.data(), y.size() * sizeof(float)) == 0);
+    for (Isa isa : supported_isas())
+      CHECK(std::memcmp(run(isa, c.op, Lane::f32, x).data(), y.data(), y.size() * sizeof(float)) == 0);
   }
 }
 
@@ -71,17 +81,22 @@ TEST_CASE("functions of f64 are within a few units in the last place") {
   std::vector<double> x;
   std::mt19937_64 generator(3);
   for (int i = 0; i < 20000; ++i) x.push_back(std::bit_cast<double>(generator()));
-  for (int i = 0; i < 40000; ++i) x.push_back((i - 20000) * 0.002 * (1 + 1e-9 * static_cast<double>(generator() % 1000)));
-  for (int i = 0; i < 20000; ++i) x.push_back(std::ldexp(static_cast<double>(static_cast<int64_t>(generator())), -63 - static_cast<int>(generator() % 60)));
+  for (int i = 0; i < 40000; ++i)
+    x.push_back((i - 20000) * 0.002 * (1 + 1e-9 * static_cast<double>(generator() % 1000)));
+  for (int i = 0; i < 20000; ++i)
+    x.push_back(
+        std::ldexp(static_cast<double>(static_cast<int64_t>(generator())), -63 - static_cast<int>(generator() % 60)));
   // Close to multiples of pi / 2: the worst case for a double, and one for a float.
-  x.insert(x.end(), {0x1.6ac5b262ca1ffp+849, 16367173.0 * 0x1p+72, 0x1p1023, 1e22, 3.141592653589793, 6.283185307179586, 11.0});
+  x.insert(x.end(),
+           {0x1.6ac5b262ca1ffp+849, 16367173.0 * 0x1p+72, 0x1p1023, 1e22, 3.141592653589793, 6.283185307179586, 11.0});
   for (const Case& c : cases) {
     INFO(to_string(c.op));
     const std::vector<double> y = run(Isa::baseline, c.op, Lane::f64, x);
     double worst = 0;
     for (size_t i = 0; i < x.size(); ++i) worst = std::max(worst, ulps(y[i], c.exact(x[i])));
     if (c.f64_ulps > 0) CHECK(worst <= c.f64_ulps);
-    for (Isa isa : supported_isas()) CHECK(std::memcmp(run(isa, c.op, Lane::f64, x).data(), y.data(), y.size() * sizeof(double)) == 0);
+    for (Isa isa : supported_isas())
+      CHECK(std::memcmp(run(isa, c.op, Lane::f64, x).data(), y.data(), y.size() * sizeof(double)) == 0);
   }
 }
 
@@ -89,7 +104,8 @@ TEST_CASE("pow is accurate and knows the special cases of C") {
   std::vector<float> base, exponent;
   std::vector<double> wide_base, wide_exponent;
   std::mt19937_64 generator(4);
-  const double specials[] = {0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, 0.5, -0.5, INFINITY, -INFINITY, NAN, 1e30, -1e30, 1e-30, 5.0};
+  const double specials[] = {0.0,  -0.0,     1.0,       -1.0, 2.0,  -2.0,  3.0,   0.5,
+                             -0.5, INFINITY, -INFINITY, NAN,  1e30, -1e30, 1e-30, 5.0};
   for (double a : specials) {
     for (double b : specials) {
       base.push_back(static_cast<float>(a));

@@ -4,7 +4,8 @@
 namespace rtx {
 namespace {
 
-Tensor product(const Tensor& lhs, const Tensor& rhs, bool transpose_lhs, bool transpose_rhs, runtime::cpu::Isa isa, int threads) {
+Tensor product(const Tensor& lhs, const Tensor& rhs, bool transpose_lhs, bool transpose_rhs, runtime::cpu::Isa isa,
+               int threads) {
   BodyCase body;
   body.yield({body.op(Op::matmul, {body.input(lhs), body.input(rhs)},
                       {{"transpose_lhs", transpose_lhs}, {"transpose_rhs", transpose_rhs}})});
@@ -31,12 +32,13 @@ TEST_CASE("products of every dtype, transposition and ragged size agree with the
 }
 
 TEST_CASE("batches broadcast on either side") {
-  const std::vector<int64_t> shapes[][2] = {{{3, 5, 7}, {7, 9}},          {{5, 7}, {3, 7, 9}},       {{2, 1, 5, 7}, {3, 7, 9}},
-                                            {{2, 3, 5, 7}, {2, 3, 7, 9}}, {{4, 1, 7}, {4, 7, 9}},    {{0, 5, 7}, {7, 9}},
-                                            {{2, 3, 5, 7}, {1, 1, 7, 9}}, {{1, 3, 5, 7}, {2, 1, 7, 9}}};
+  const std::vector<int64_t> shapes[][2] = {
+      {{3, 5, 7}, {7, 9}},    {{5, 7}, {3, 7, 9}}, {{2, 1, 5, 7}, {3, 7, 9}},    {{2, 3, 5, 7}, {2, 3, 7, 9}},
+      {{4, 1, 7}, {4, 7, 9}}, {{0, 5, 7}, {7, 9}}, {{2, 3, 5, 7}, {1, 1, 7, 9}}, {{1, 3, 5, 7}, {2, 1, 7, 9}}};
   for (const auto& shape : shapes) {
     BodyCase body;
-    body.yield({body.op(Op::matmul, {body.input(random_tensor(DType::f32, shape[0], 3)), body.input(random_tensor(DType::f32, shape[1], 4))})});
+    body.yield({body.op(Op::matmul, {body.input(random_tensor(DType::f32, shape[0], 3)),
+                                     body.input(random_tensor(DType::f32, shape[1], 4))})});
     check_body(body);
   }
 }
@@ -48,16 +50,20 @@ TEST_CASE("a transposed view is multiplied like a copy") {
   const AttributeList heads = {{"perm", std::vector<int64_t>{0, 2, 1, 3}}};
   Value *queries = body.op(Op::transpose, {x}, heads), *keys = body.op(Op::transpose, {y}, heads);
   Value* scores = body.op(Op::matmul, {queries, keys}, {{"transpose_rhs", true}});
-  Value* odd = body.op(Op::slice, {x}, {{"starts", std::vector<Dim>{1, 0, 2, 7}}, {"sizes", std::vector<Dim>{1, 6, 3, 4}},
-                                        {"steps", std::vector<int64_t>{1, 1, -1, -2}}});
+  Value* odd = body.op(Op::slice, {x},
+                       {{"starts", std::vector<Dim>{1, 0, 2, 7}},
+                        {"sizes", std::vector<Dim>{1, 6, 3, 4}},
+                        {"steps", std::vector<int64_t>{1, 1, -1, -2}}});
   Value* shared = body.op(Op::broadcast, {odd}, {{"shape", std::vector<Dim>{5, 6, 3, 4}}});
-  body.yield({scores, body.op(Op::matmul, {scores, keys}), body.op(Op::matmul, {shared, odd}, {{"transpose_lhs", true}})});
+  body.yield(
+      {scores, body.op(Op::matmul, {scores, keys}), body.op(Op::matmul, {shared, odd}, {{"transpose_lhs", true}})});
   check_body(body);
 }
 
 TEST_CASE("integer products are exact") {
   BodyCase body;
-  body.yield({body.op(Op::matmul, {body.input(random_tensor(DType::i32, {9, 11}, 7)), body.input(random_tensor(DType::i32, {11, 4}, 8))})});
+  body.yield({body.op(Op::matmul, {body.input(random_tensor(DType::i32, {9, 11}, 7)),
+                                   body.input(random_tensor(DType::i32, {11, 4}, 8))})});
   check_body(body, 0);
 }
 

@@ -8,8 +8,9 @@ namespace {
 using Integers = std::vector<int64_t>;
 using Dims = std::vector<Dim>;
 
-const DType all_dtypes[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::i64,
-                            DType::i32, DType::i16, DType::i8,  DType::u8,   DType::u4,     DType::i4,     DType::boolean};
+const DType all_dtypes[] = {DType::f64,    DType::f32, DType::f16, DType::bf16,   DType::f8e4m3,
+                            DType::f8e5m2, DType::i64, DType::i32, DType::i16,    DType::i8,
+                            DType::u8,     DType::u4,  DType::i4,  DType::boolean};
 const DType numbers[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32,
                          DType::i16, DType::i8,  DType::u8,  DType::u4,   DType::i4};
 const DType floats[] = {DType::f64, DType::f32, DType::f16, DType::bf16};
@@ -46,7 +47,8 @@ TEST_CASE("large transposes keep every element") {
 TEST_CASE("views of views are resolved") {
   BodyCase body;
   Value* x = body.input(random_tensor(DType::f32, {4, 6, 10}, 5));
-  Value* part = body.op(Op::slice, {x}, {{"starts", Dims{1, 5, 0}}, {"sizes", Dims{3, 6, 5}}, {"steps", Integers{1, -1, 2}}});
+  Value* part =
+      body.op(Op::slice, {x}, {{"starts", Dims{1, 5, 0}}, {"sizes", Dims{3, 6, 5}}, {"steps", Integers{1, -1, 2}}});
   Value* turned = body.op(Op::transpose, {part}, {{"perm", Integers{2, 0, 1}}});
   Value* flat = body.op(Op::reshape, {turned}, {{"shape", Dims{15, 6}}});
   Value* wide = body.op(Op::broadcast, {flat}, {{"shape", Dims{2, 15, 6}}});
@@ -157,7 +159,8 @@ TEST_CASE("reductions over any axes agree with the evaluator for every dtype") {
     for (DType dtype : numbers) {
       for (const Integers& axes : axes_lists) {
         INFO(to_string(op), " of ", to_string(dtype), ", ", axes.size(), " axes, first ", axes.empty() ? -1 : axes[0]);
-        check_one(random_tensor(dtype, {3, 4, 5, 37}, 13, -1.5, 1.5), op, {{"axes", axes}, {"keepdims", axes.size() % 2 == 0}});
+        check_one(random_tensor(dtype, {3, 4, 5, 37}, 13, -1.5, 1.5), op,
+                  {{"axes", axes}, {"keepdims", axes.size() % 2 == 0}});
       }
       check_one(Tensor(dtype, {3, 0}), op, {{"axes", Integers{1}}, {"keepdims", false}});
       check_one(Tensor(dtype, {0, 3}), op, {{"axes", Integers{0}}, {"keepdims", true}});
@@ -168,8 +171,10 @@ TEST_CASE("reductions over any axes agree with the evaluator for every dtype") {
 }
 
 TEST_CASE("long sums stay accurate") {
-  check_one(random_tensor(DType::f32, {2, 100003}, 14, 0, 1), Op::reduce_sum, {{"axes", Integers{1}}, {"keepdims", false}});
-  check_one(random_tensor(DType::f32, {20001, 7}, 14, 0, 1), Op::reduce_mean, {{"axes", Integers{0}}, {"keepdims", false}});
+  check_one(random_tensor(DType::f32, {2, 100003}, 14, 0, 1), Op::reduce_sum,
+            {{"axes", Integers{1}}, {"keepdims", false}});
+  check_one(random_tensor(DType::f32, {20001, 7}, 14, 0, 1), Op::reduce_mean,
+            {{"axes", Integers{0}}, {"keepdims", false}});
 }
 
 TEST_CASE("argmax takes the first or last of equal elements, and NaN") {
@@ -268,7 +273,9 @@ TEST_CASE("convolutions of one, two and three axes agree with the evaluator") {
         BodyCase body;
         std::vector<Value*> in = {body.input(random_tensor(dtype, c.x, 22)), body.input(random_tensor(dtype, c.w, 23))};
         if (bias) in.push_back(body.input(random_tensor(dtype, {c.w[0]}, 24)));
-        body.yield({body.op(Op::conv, in, {{"strides", c.strides}, {"dilations", c.dilations}, {"pads", c.pads}, {"groups", c.groups}})});
+        body.yield(
+            {body.op(Op::conv, in,
+                     {{"strides", c.strides}, {"dilations", c.dilations}, {"pads", c.pads}, {"groups", c.groups}})});
         check_body(body);
       }
     }
@@ -290,14 +297,16 @@ TEST_CASE("the ops of transformers have loops of their own") {
     Value* x = body.input(random_tensor(dtype, {2, 3, 4}, 1));
     Value* row = body.input(random_tensor(dtype, {4}, 2));
     Value* ids = body.input(random_tensor(DType::i64, {5}, 3));
-    body.yield({body.op(Op::gelu, {x}), body.op(Op::softmax, {x}, {{"axis", int64_t{1}}}), body.op(Op::erf, {x}),
-                body.op(Op::layer_norm, {x, row, row}, {{"axis", int64_t{2}}}), body.op(Op::pow, {x, x}),
-                body.op(Op::rms_norm, {x, row}, {{"axis", int64_t{2}}}), body.op(Op::cos, {x}),
-                body.op(Op::matmul, {x, x}, {{"transpose_rhs", true}}), body.op(Op::cast, {x}, {{"to", DType::i64}}),
-                body.op(Op::reduce_mean, {x}, {{"axes", Integers{0, 2}}}), body.op(Op::gather, {row, ids}, {{"axis", int64_t{0}}}),
-                body.op(Op::concat, {x, x}, {{"axis", int64_t{1}}}), body.op(Op::transpose, {x}, {{"perm", Integers{2, 1, 0}}}),
-                body.op(Op::argmax, {x}, {{"axis", int64_t{1}}}), body.op(Op::less, {x, row}),
-                body.op(Op::conv, {x, x}, {{"strides", Integers{1}}, {"dilations", Integers{1}}, {"pads", Integers{0, 0}}})});
+    body.yield(
+        {body.op(Op::gelu, {x}), body.op(Op::softmax, {x}, {{"axis", int64_t{1}}}), body.op(Op::erf, {x}),
+         body.op(Op::layer_norm, {x, row, row}, {{"axis", int64_t{2}}}), body.op(Op::pow, {x, x}),
+         body.op(Op::rms_norm, {x, row}, {{"axis", int64_t{2}}}), body.op(Op::cos, {x}),
+         body.op(Op::matmul, {x, x}, {{"transpose_rhs", true}}), body.op(Op::cast, {x}, {{"to", DType::i64}}),
+         body.op(Op::reduce_mean, {x}, {{"axes", Integers{0, 2}}}),
+         body.op(Op::gather, {row, ids}, {{"axis", int64_t{0}}}), body.op(Op::concat, {x, x}, {{"axis", int64_t{1}}}),
+         body.op(Op::transpose, {x}, {{"perm", Integers{2, 1, 0}}}), body.op(Op::argmax, {x}, {{"axis", int64_t{1}}}),
+         body.op(Op::less, {x, row}),
+         body.op(Op::conv, {x, x}, {{"strides", Integers{1}}, {"dilations", Integers{1}}, {"pads", Integers{0, 0}}})});
     CHECK(!runs_on_evaluator(body));
   }
 }
