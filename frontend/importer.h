@@ -15,6 +15,9 @@
 
 namespace rtx::onnx {
 
+// A shape of known sizes.
+inline Shape static_shape(const std::vector<int64_t>& sizes) { return Shape(sizes.begin(), sizes.end()); }
+
 class Importer {
  public:
   Importer(const Model& model, const ImportOptions& options) : model_(model), options_(options) {}

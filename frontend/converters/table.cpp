@@ -21,7 +21,11 @@ std::span<const std::span<const Converter>> all_converters() {
       contrib_attention_table(),
       group_query_attention_table(),
       quantization_table(),
-      vision_table(),
+      pooling_table(),
+      resize_table(),
+      packed_weights_table(),
+      einsum_table(),
+      slicing_table(),
   };
   return tables;
 }

@@ -20,6 +20,10 @@ std::span<const Converter> attention_table();
 std::span<const Converter> contrib_attention_table();
 std::span<const Converter> group_query_attention_table();
 std::span<const Converter> quantization_table();
-std::span<const Converter> vision_table();
+std::span<const Converter> pooling_table();
+std::span<const Converter> resize_table();
+std::span<const Converter> packed_weights_table();
+std::span<const Converter> einsum_table();
+std::span<const Converter> slicing_table();
 
 }  // namespace rtx::onnx

@@ -1,0 +1,222 @@
+// Nodes: from the row of the table to the outputs, and branches of If.
+#include "base/text.h"
+#include "frontend/importer.h"
+
+namespace rtx::onnx {
+namespace {
+
+bool is_node(const Node& node, std::string_view op_type) { return node.op_type == op_type && node.domain.empty(); }
+
+bool has_blank_separated(std::string_view list, std::string_view word) {
+  while (!list.empty()) {
+    size_t end = list.find(' ');
+    if (list.substr(0, end) == word) return true;
+    list = end == std::string_view::npos ? std::string_view() : list.substr(end + 1);
+  }
+  return false;
+}
+
+}  // namespace
+
+void Importer::import_nodes(const Graph& graph) {
+  for (const Node& node : graph.nodes) import_node(node);
+}
+
+void Importer::import_node(const Node& node) {
+  node_ = &node;
+  bool known = false;
+  const Converter* row = find_converter(node.domain, node.op_type, node.opset, &known);
+  bool is_if = is_node(node, "If");
+  if (!row && !is_if) {
+    report(node,
+           Error(make_error(ErrorKind::unsupported, "E401",
+                            known ? "this version of the operator is not supported" : "operator is not supported")));
+    return fail_outputs(node);
+  }
+  std::vector<Imported*> inputs;
+  for (const std::string& name : node.inputs) {
+    Imported* imported = name.empty() ? nullptr : lookup(name);
+    if (!name.empty() && !imported) {
+      report(node,
+             Error(make_error(ErrorKind::invalid, "E203", concat("value '", escape_text(name), "' is not defined"))));
+      return fail_outputs(node);
+    }
+    if (imported && imported->unsupported) {
+      report(node, Error(make_error(ErrorKind::unsupported, "E404",
+                                    concat("an input of type ", *imported->unsupported, " is not supported"))));
+      return fail_outputs(node);
+    }
+    if (imported && imported->failed) return fail_outputs(node);
+    inputs.push_back(imported);
+  }
+  while (!inputs.empty() && !inputs.back()) inputs.pop_back();
+  Result<void> done = is_if ? inline_if(node, inputs) : convert(node, *row, std::move(inputs));
+  node_ = &node;
+  if (!done) {
+    report(node, std::move(done).error());
+    fail_outputs(node);
+  }
+}
+
+Result<void> Importer::convert(const Node& node, const Converter& row, std::vector<Imported*> inputs) {
+  int count = static_cast<int>(inputs.size());
+  if (count < row.min_inputs || count > row.max_inputs)
+    return make_error(ErrorKind::invalid, "E221", concat("the operator has ", count, " inputs"))
+        .with_expected(row.max_inputs == any_number       ? concat(row.min_inputs, " or more")
+                       : row.min_inputs == row.max_inputs ? concat(row.min_inputs)
+                                                          : concat(row.min_inputs, " to ", row.max_inputs));
+  if (static_cast<int64_t>(node.outputs.size()) > row.max_outputs)
+    return make_error(ErrorKind::invalid, "E221", concat("the operator has ", node.outputs.size(), " outputs"))
+        .with_expected(concat("at most ", row.max_outputs, " outputs of this type of operator"));
+  for (const Attribute& attribute : node.attributes)
+    if (!has_blank_separated(row.attributes, attribute.name))
+      return make_error(ErrorKind::invalid, "E325",
+                        concat("attribute '", escape_text(attribute.name), "' is not known to version ", row.since,
+                               " of the operator"))
+          .with_expected(row.attributes.empty() ? "no attributes" : std::string(row.attributes));
+    else if (!attribute.unsupported.empty())
+      return make_error(
+          ErrorKind::unsupported, "E404",
+          concat("attribute '", escape_text(attribute.name), "' of type ", attribute.unsupported, " is not supported"));
+
+  std::vector<std::optional<Contents>> known(node.outputs.size());
+  bool complete = evaluate_symbolically(node, row, inputs, known);
+  builder_->origins = {node.str()};
+  Conversion conversion(*this, node, *builder_, std::move(inputs));
+  if (!complete) {
+    Result<void> done = row.convert(conversion);
+    if (conversion.attribute_error()) return *conversion.attribute_error();
+    if (!done) return done;
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const Conversion::Output& output = conversion.outputs()[i];
+    const std::optional<Contents>& contents = output.contents ? output.contents : known[i];
+    size_t rank = output.value ? output.value->type.shape.size() : contents ? contents->shape.size() : 0;
+    if (rank > static_cast<size_t>(options_.max_rank))
+      return make_error(ErrorKind::limit, "E504", concat("the result has rank ", rank))
+          .with_expected(concat("at most ", options_.max_rank))
+          .with_help("--max-rank");
+  }
+  define_outputs(conversion, std::move(known));
+  return Ok{};
+}
+
+Result<void> Importer::check_size(const Type& type) const {
+  int64_t count = 1;
+  bool wraps = false;
+  for (const Dim& dim : type.shape) {
+    if (dim.overflowed()) return make_error(ErrorKind::invalid, "E302", "a size of the result overflows 64 bits");
+    if (dim.is(0)) return Ok{};
+    if (dim.is_constant() && __builtin_mul_overflow(count, dim.constant(), &count)) wraps = true;
+  }
+  auto bytes = wraps ? std::nullopt : packed_bytes(type.dtype, count);
+  if (!bytes)
+    return make_error(ErrorKind::invalid, "E302", "the element count of the result overflows 64 bits")
+        .with_got(type.str());
+  if (*bytes > options_.max_tensor_bytes)
+    return make_error(ErrorKind::limit, "E504", concat("the result has ", *bytes, " bytes"))
+        .with_expected(concat("at most ", options_.max_tensor_bytes))
+        .with_got(type.str())
+        .with_help("--max-tensor-bytes");
+  return Ok{};
+}
+
+void Importer::define_outputs(Conversion& conversion, std::vector<std::optional<Contents>> known) {
+  const Node& node = conversion.node();
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].empty()) continue;
+    Conversion::Output& output = conversion.outputs()[i];
+    if (output.alias) {
+      scopes_.back()[node.outputs[i]] = output.alias;
+      continue;
+    }
+    Imported& imported = add(node.outputs[i]);
+    imported.producer = &node;
+    imported.stored = output.stored;
+    imported.value = output.value;
+    imported.contents = output.contents ? std::move(output.contents) : std::move(known[i]);
+    if (output.value) {
+      if (output.value->name.empty()) output.value->name = node.outputs[i];
+      imported.type = output.value->type;
+      imported.contents_asked = true;
+    } else if (output.stored) {
+      imported.type = {output.stored->dtype, static_shape(output.stored->shape)};
+    } else if (imported.contents) {
+      imported.type = {imported.contents->dtype, static_shape(imported.contents->shape)};
+    } else {
+      imported.failed = true;  // an optional output that the converter does not make
+      report(node, Error(make_error(ErrorKind::unsupported, "E401", concat("output ", i, " is not supported"))));
+    }
+  }
+}
+
+void Importer::fail_outputs(const Node& node) {
+  for (const std::string& name : node.outputs) {
+    if (name.empty()) continue;
+    Imported& imported = add(name);
+    imported.producer = &node;
+    imported.failed = true;
+  }
+}
+
+// Exporters guard squeeze and the like by an If on a shape. The branch that cannot run is not looked at.
+Result<void> Importer::inline_if(const Node& node, const std::vector<Imported*>& inputs) {
+  if (inputs.size() != 1) return make_error(ErrorKind::invalid, "E221", "If needs one input, the condition");
+  const Graph* branches[2] = {};
+  const char* names[2] = {"else_branch", "then_branch"};
+  for (int i = 0; i < 2; ++i) {
+    const Attribute* branch = node.find(names[i]);
+    auto* graph = branch ? std::get_if<std::shared_ptr<Graph>>(&branch->value) : nullptr;
+    if (!graph || !*graph || (*graph)->outputs.size() != node.outputs.size())
+      return make_error(ErrorKind::invalid, "E222",
+                        concat("attribute '", names[i], "' is missing or has another number of outputs than the node"));
+    branches[i] = graph->get();
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    int32_t types[2] = {branches[0]->outputs[i].elem_type, branches[1]->outputs[i].elem_type};
+    if (types[0] != 0 && types[1] != 0 && types[0] != types[1])
+      return make_error(ErrorKind::invalid, "E335", concat("the branches give output ", i, " different types"));
+  }
+  const Type& condition_type = inputs[0]->value ? inputs[0]->value->type : inputs[0]->type;
+  Dim count = condition_type.element_count();
+  if (condition_type.dtype != DType::boolean || (count.is_constant() && !count.is(1)))
+    return make_error(ErrorKind::invalid, "E327", "input 0, the condition, must be one bool")
+        .with_got(condition_type.str());
+  const Contents* condition = contents(*inputs[0]);
+  if (!condition || condition->elements.size() != 1 || !condition->all_constant()) {
+    report_unknown_operators(*branches[0]);
+    report_unknown_operators(*branches[1]);
+    return make_error(ErrorKind::unsupported, "E405", "the condition is known only at run time")
+        .with_help("fix the dims it depends on with --dim NAME=SIZE, or export without the branch");
+  }
+  bool taken = !condition->elements[0].dim.is(0);
+  const Graph* graph = branches[taken ? 1 : 0];
+
+  scopes_.emplace_back();
+  define_initializers(*graph);
+  import_nodes(*graph);
+  std::vector<Imported*> results;
+  for (const ValueInfo& output : graph->outputs) results.push_back(lookup(output.name));
+  scopes_.pop_back();
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i])
+      return make_error(ErrorKind::invalid, "E203",
+                        concat("value '", escape_text(graph->outputs[i].name), "' is not defined"));
+    if (!node.outputs[i].empty()) scopes_.back()[node.outputs[i]] = results[i];
+  }
+  return Ok{};
+}
+
+// A branch that cannot be imported is still looked at, so that the report is whole.
+void Importer::report_unknown_operators(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    bool known = false;
+    if (!find_converter(node.domain, node.op_type, node.opset, &known) && !known && !is_node(node, "If"))
+      report(node, Error(make_error(ErrorKind::unsupported, "E401", "operator is not supported")));
+    for (const Attribute& attribute : node.attributes)
+      if (auto* inner = std::get_if<std::shared_ptr<Graph>>(&attribute.value); inner && *inner)
+        report_unknown_operators(**inner);
+  }
+}
+
+}  // namespace rtx::onnx
