@@ -1,3 +1,2 @@
 # Generated CUDA text, run on the CPU behind a shim.
 rtx_add_test(kernels_emulated kernels/emulated_test.cpp kernels/emulator.cpp LABEL kernel LINKS rtx_codegen)
-target_include_directories(kernels_emulated PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})

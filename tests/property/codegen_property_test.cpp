@@ -9,13 +9,13 @@
 #include "codegen/form_fusions.h"
 #include "codegen/make_manifest.h"
 #include "codegen/plan_module.h"
-#include "equivalence.h"
+#include "tests/equivalence.h"
 #include "ir/text.h"
 #include "ir/verify.h"
-#include "kernels/emulator.h"
+#include "tests/kernels/emulator.h"
 #include "passes/pipeline.h"
-#include "property/plan_runner.h"
-#include "property/random_module.h"
+#include "tests/property/plan_runner.h"
+#include "tests/property/random_module.h"
 
 namespace rtx::testing {
 namespace {

@@ -10,7 +10,7 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/pipeline.h"
-#include "random_module.h"
+#include "tests/property/random_module.h"
 
 namespace rtx::testing {
 namespace {

@@ -1,3 +1,2 @@
 rtx_add_test(property_ir property/ir_property_test.cpp property/random_module.cpp equivalence.cpp LINKS rtx_passes
              LABEL property)
-target_include_directories(property_ir PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})

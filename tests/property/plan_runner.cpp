@@ -1,4 +1,4 @@
-#include "property/plan_runner.h"
+#include "tests/property/plan_runner.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "random_module.h"
+#include "tests/property/random_module.h"
 
 #include <algorithm>
 

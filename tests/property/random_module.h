@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "equivalence.h"
+#include "tests/equivalence.h"
 #include "ir/module.h"
 
 namespace rtx::testing {

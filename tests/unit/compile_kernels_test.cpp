@@ -200,7 +200,7 @@ TEST_CASE("a compiler process that dies costs an error that names the kernel, no
   const std::string library = folder.file("libnvrtc.so.13", "");
   const std::string killed = folder.file("killed", "#!/bin/sh\nkill -9 $$\n"),
                     quits = folder.file("quits", "#!/bin/sh\nexit 3\n"),
-                    babbles = folder.file("babbles", "#!/bin/sh\necho this is no answer >&0\nsleep 60\n");
+                    babbles = folder.file("babbles", "#!/bin/sh\necho this is no answer >&0\nexec sleep 60\n");
   for (const std::string& program : {killed, quits, babbles}) fs::permissions(program, fs::perms::owner_all);
   const auto by_signal = result_of(killed, library);
   REQUIRE(!by_signal.ok());
