@@ -112,6 +112,24 @@ Value* sink_broadcast(Operation& root, Rewriter& rewriter) {
   return smaller ? rewriter.make(Op::broadcast, {smaller}, {{"shape", root.result()->type.shape}}) : nullptr;
 }
 
+// transpose(x) * c -> transpose(x * c)   (elementwise ops with one operand that is not a scalar; scaled keys then reach
+// their matmul, which reads them transposed without a copy)
+Value* sink_transpose(Operation& root, Rewriter& rewriter) {
+  if (root.spec().family != OpFamily::elementwise) return nullptr;
+  std::vector<Value*> operands = root.operands();
+  Operation* transpose = nullptr;
+  for (Value*& operand : operands) {
+    if (operand->type.shape.empty() || (operand->type.element_count().is(1) && constant_tensor(operand))) continue;
+    Operation* definition = defined_by(operand, Op::transpose);
+    if (transpose || !definition || !operand->has_one_use()) return nullptr;
+    transpose = definition;
+    operand = definition->operand(0);
+  }
+  if (!transpose || transpose->result()->type.shape != root.result()->type.shape) return nullptr;
+  Value* moved = rewriter.make(root.op, std::move(operands), root.attributes);
+  return moved ? rewriter.make(Op::transpose, {moved}, transpose->attributes) : nullptr;
+}
+
 // --- driver ---
 
 class Canonicalizer {
@@ -154,6 +172,12 @@ class Canonicalizer {
     for (const Use& use : value->uses()) push(use.user);
   }
 
+  // An operation that lost a use: it may be dead now, or its last user may be the only one left, which some rules need.
+  void push_less_used(Operation* operation) {
+    push(operation);
+    if (operation->result_count() == 1 && operation->result()->has_one_use()) push_users(operation->result());
+  }
+
   void erase(Operation& operation) {
     std::vector<Operation*> definitions;
     for (Value* operand : operation.operands()) {
@@ -161,7 +185,7 @@ class Canonicalizer {
     }
     waiting_.erase(&operation);
     operation.block()->erase(&operation);
-    for (Operation* definition : definitions) push(definition);  // may be dead now
+    for (Operation* definition : definitions) push_less_used(definition);
     changed_ = true;
   }
 
@@ -179,7 +203,7 @@ class Canonicalizer {
     if (replacement == result) {
       push(&operation);
       push_users(result);
-      for (Operation* definition : definitions) push(definition);
+      for (Operation* definition : definitions) push_less_used(definition);
       return;
     }
     if (replacement->name.empty()) replacement->name = result->name;
@@ -192,7 +216,7 @@ class Canonicalizer {
     auto accepts = [&](Value* replacement) {
       return replacement && (replacement == operation.result() || replacement->type == operation.result()->type);
     };
-    for (auto* rule : {order_operands, drop_repetition, drop_broadcast, sink_broadcast}) {
+    for (auto* rule : {order_operands, drop_repetition, drop_broadcast, sink_broadcast, sink_transpose}) {
       if (Value* replacement = rule(operation, rewriter); accepts(replacement)) return replacement;
     }
     for (auto* rule : rules_[static_cast<size_t>(operation.op)]) {

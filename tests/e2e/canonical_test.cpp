@@ -1,0 +1,48 @@
+// The canonical pipeline keeps, bit by bit, what real exported models compute.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "frontend/import.h"
+#include "frontend/read_model.h"
+#include "passes/pipeline.h"
+#include "tests/equivalence.h"
+
+namespace rtx::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> fixture_models() {
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(RTX_TEST_DIR) / "fixtures/models")) {
+    if (entry.path().extension() == ".onnx") paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+TEST_CASE("the canonical pipeline keeps what the fixture models compute and makes them smaller") {
+  CHECK(fixture_models().size() >= 12);
+  for (const fs::path& path : fixture_models()) {
+    CAPTURE(path.string());
+    auto model = onnx::read_model(path.string());
+    REQUIRE(model);
+    auto imported = onnx::import_model(*model);
+    REQUIRE(imported);
+    Module& module = *imported->module;
+    std::unique_ptr<Module> before = module.clone();
+    PipelineOptions options;
+    options.round_trip = true;
+    auto report = run_canonical_pipeline(module, options);
+    REQUIRE_MESSAGE(report, to_string(report.error().first()));
+    CHECK(module.stage == Stage::canonical);
+    CHECK(module.functions[0]->block.size() < before->functions[0]->block.size());
+    CHECK(find_difference(*before, module, 1).value_or("") == "");
+  }
+}
+
+}  // namespace
+}  // namespace rtx::testing

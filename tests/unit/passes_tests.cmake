@@ -1,0 +1,1 @@
+rtx_add_test(unit_passes unit/passes_test.cpp LINKS rtx_passes)
