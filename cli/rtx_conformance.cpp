@@ -82,6 +82,11 @@ DType narrowest_type(const Module& module) {
   return narrowest;
 }
 
+// A GPU is one device, so the jobs are compiler processes then; the CPU device can be made once a thread.
+bool one_case_at_once(const Options& options) {
+  return !options.archs.empty() || options.device.device.starts_with("cuda");
+}
+
 class Runner {
  public:
   Runner(const Options& options, std::vector<std::string> archs) : options_(options), archs_(std::move(archs)) {}
@@ -126,6 +131,7 @@ class Runner {
       codegen::BuildOptions build;
       build.archs = archs_;
       build.kernel_cache = options_.kernel_cache;
+      build.jobs = one_case_at_once(options_) ? options_.jobs : 1;
       RTX_TRY(codegen::build_package(*module, package, build));
     }
     if (!options_.build_only.empty()) return Ok{};
@@ -167,7 +173,8 @@ class Runner {
       const cli::NamedTensor* given = nullptr;
       for (const cli::NamedTensor& input : set.inputs) given = input.name == spec.name ? &input : given;
       if (!given)
-        return make_error(ErrorKind::invalid, "E371", concat("no recorded value for input '", spec.name, "'"));
+        return make_error(ErrorKind::invalid, "E371",
+                          concat("no recorded value for input '", escape_text(spec.name), "'"));
       Tensor tensor = cli::converted(given->tensor, spec.dtype);
       inputs.push_back({tensor.dtype, std::move(tensor.shape), std::move(tensor.bytes)});
     }
@@ -200,8 +207,8 @@ class Runner {
     outcome.norm = std::max(outcome.norm, result.norm);
     if (result.ok || !outcome.reason.empty()) return;
     outcome.reason = !result.incomparable.empty()
-                         ? concat("output '", expected.name, "': ", result.incomparable)
-                         : concat("output '", expected.name, "': ", result.far, " of ", result.elements,
+                         ? concat("output '", escape_text(expected.name), "': ", result.incomparable)
+                         : concat("output '", escape_text(expected.name), "': ", result.far, " of ", result.elements,
                                   " elements are far, first at ", runtime::index_text(result.worst, want.shape), ": ",
                                   result.worst_actual, ", expected ", result.worst_expected);
   }
@@ -228,8 +235,7 @@ Result<std::vector<std::string>> needed_archs(const Options& options) {
 
 Result<std::vector<Outcome>> run_all(const Options& options, const std::vector<ConformanceCase>& cases) {
   RTX_ASSIGN(const std::vector<std::string> archs, needed_archs(options));
-  // A GPU is one device; the CPU device can be made once a thread.
-  const int jobs = options.device.device.starts_with("cuda") && options.build_only.empty() ? 1 : options.jobs;
+  const int jobs = one_case_at_once(options) ? 1 : options.jobs;
   std::vector<std::unique_ptr<Runner>> runners;
   for (int i = 0; i < jobs; ++i) {
     runners.push_back(std::make_unique<Runner>(options, archs));
@@ -278,8 +284,7 @@ Result<void> run(const Options& options) {
     const Outcome& outcome = outcomes[i];
     ++counts[static_cast<int>(outcome.status)];
     fmt::print("{:<{}}  {:<8} {:>10.3e} {:>10.3e}  {}\n", cases[i].name, width,
-               status_names[static_cast<int>(outcome.status)], outcome.max_absolute, outcome.norm,
-               escape_text(outcome.reason, 300));
+               status_names[static_cast<int>(outcome.status)], outcome.max_absolute, outcome.norm, outcome.reason);
   }
   fmt::print("{} passed, {} failed, {} skipped\n", counts[0], counts[1], counts[2]);
   if (!options.json.empty()) RTX_TRY(write_json(options, cases, outcomes));
@@ -303,7 +308,7 @@ int main(int argc, char** argv) {
   tool.app.add_option("--filter", options.filter, "Only cases whose name matches this shell pattern")
       ->type_name("GLOB");
   tool.app.add_option("--json", options.json, "Write the results to this file too")->type_name("FILE");
-  tool.app.add_option("-j,--jobs", options.jobs, "Cases at once on the CPU device")
+  tool.app.add_option("-j,--jobs", options.jobs, "Cases at once on the CPU device; else compiler processes at once")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   tool.app.add_option("--arch", options.archs, "Architectures to compile for (default: that of the GPU; none for cpu)")

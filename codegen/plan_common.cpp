@@ -22,7 +22,7 @@ const Operation* find_only(const Block& body, bool (*wanted)(Op)) {
   return found;
 }
 
-Result<void> check_elementwise(std::string_view kind, const Block& body, const Operation* except) {
+Result<void> check_elementwise(std::string_view kind, const Block& body, const Operation* except, bool allow_4_bit) {
   for (const auto& operation : body.operations()) {
     if (operation.get() == except || operation->is(Op::yield)) continue;
     if (!ElementEmitter::handles(operation->op)) {
@@ -30,7 +30,7 @@ Result<void> check_elementwise(std::string_view kind, const Block& body, const O
     }
   }
   for (const Value* result : body.terminator()->operands()) {
-    if (memory_bytes(result->type.dtype) == 0) {
+    if (memory_bytes(result->type.dtype) == 0 && !allow_4_bit) {
       return refuse(kind, concat("a result of type ", to_string(result->type.dtype), " shares bytes between threads"));
     }
   }

@@ -13,8 +13,10 @@ Diagnostic refuse(std::string_view kind, std::string reason);
 // The only operation of the body beside `yield` for which `wanted` holds; null if there is none or more than one.
 const Operation* find_only(const Block& body, bool (*wanted)(Op));
 
-// A refusal unless every operation but `except` can be computed element by element, and every result can be stored.
-Result<void> check_elementwise(std::string_view kind, const Block& body, const Operation* except);
+// A refusal unless every operation but `except` can be computed element by element, and each thread can store its
+// elements of every result on its own: 4-bit elements share bytes.
+Result<void> check_elementwise(std::string_view kind, const Block& body, const Operation* except,
+                               bool allow_4_bit = false);
 
 // Bytes of a value in memory.
 Dim byte_count(const Type& type);

@@ -1,6 +1,6 @@
 // One thread computes `width` neighbouring elements of the results. Where the body is plain elementwise arithmetic over
 // operands that are whole or broadcast along leading axes, width is chosen so that each thread moves 16 bytes at once;
-// everywhere else it is 1.
+// everywhere else it is 1, but for results of 4-bit elements, where it is the two that share a byte.
 
 #include <algorithm>
 
@@ -126,21 +126,43 @@ void emit_vector_body(KernelPlan& plan, KernelWriter& writer, const Block& body,
   }
 }
 
+bool is_4_bit(const Value* value) { return memory_bytes(value->type.dtype) == 0; }
+
+// A result of 4-bit elements: a thread computes the two that share a byte.
+void emit_4_bit_body(KernelPlan& plan, KernelWriter& writer, const Block& body, const Dim& count) {
+  const Value* result = body.terminator()->operand(0);
+  const std::string index = begin_thread_per_element(plan, writer, ceildiv(count, Dim(2)));
+  const std::string_view type = writer.index_type();
+  writer.line("unsigned byte = 0;");
+  writer.open(concat("for (int half = 0; half < 2; ++half) {"));
+  ElementEmitter emitter(writer, body);
+  const std::string element = writer.fresh("i");
+  writer.line(concat("const ", type, " ", element, " = ", index, " * 2 + half;"));
+  writer.line(concat("if (", element, " >= ", writer.dim(count), ") break;"));
+  const std::string value = emitter.element(result, Position::at(element));
+  writer.line(concat("byte |= ((unsigned)", value, " & 15u) << half * 4;"));
+  writer.close();
+  writer.line(concat("r0[", index, "] = (unsigned char)byte;"));
+}
+
 }  // namespace
 
 Result<KernelPlan> plan_pointwise(const Block& body, const PlanContext& context) {
-  RTX_TRY(check_elementwise("pointwise", body, nullptr));
   const auto& results = body.terminator()->operands();
   if (results.empty()) return refuse("pointwise", "the body has no result");
+  const bool four_bit = results.size() == 1 && is_4_bit(results[0]);
+  RTX_TRY(check_elementwise("pointwise", body, nullptr, four_bit));
   const Dim count = results[0]->type.element_count();
   for (const Value* result : results) {
     if (!(result->type.element_count() == count)) return refuse("pointwise", "results differ in element count");
   }
   const bool narrow = fits_narrow_index(body, context.symbols);
-  const int width = vector_width(body);
+  const int width = four_bit ? 2 : vector_width(body);
   KernelPlan plan = KernelPlan::for_body("pointwise", concat("v", width, narrow ? ".i32" : ".i64"), body);
   KernelWriter writer(!narrow, context.symbols);
-  if (width > 1) {
+  if (four_bit) {
+    emit_4_bit_body(plan, writer, body, count);
+  } else if (width > 1) {
     emit_vector_body(plan, writer, body, count, width);
   } else {
     emit_scalar_body(plan, writer, body, count);

@@ -108,10 +108,13 @@ TEST_CASE("what cannot be compiled gives a clear error, the right exit code and 
   check_refused(folder, compile({folder / "missing.onnx", "-o", folder / "p"}), 9, "E901");
   check_refused(folder, compile({folder.file("m.onnx", "not a model"), "-o", folder / "p"}), 3, "E101");
   check_refused(folder, compile({folder.file("m.rtxir", "rtxir 1\nstage fused\n"), "-o", folder / "p"}), 3, "E412");
-  check_refused(folder,
-                compile({folder.file("n.rtxir", "rtxir 1\nstage imported\nfunc @main() {\n  yield()\n}\n"), "-o",
-                         folder / "p", "--dim", "x=3"}),
-                2, "E001");
+  check_refused(
+      folder,
+      compile({folder.file(
+                   "n.rtxir",
+                   "rtxir 1\nstage imported\nfunc @main(%0 \"x\": tensor<[2], f32>) {\n  yield(%0)\n} outputs \"y\"\n"),
+               "-o", folder / "p", "--dim", "x=3"}),
+      2, "E001");
   proto::ModelProto unknown = relu_model();
   unknown.mutable_graph()->mutable_node(0)->set_op_type("Frobnicate");
   check_refused(folder, compile({folder.file("u.onnx", unknown.SerializeAsString()), "-o", folder / "p"}), 4, "E401");

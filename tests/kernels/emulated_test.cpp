@@ -161,6 +161,11 @@ void add_elementwise(Cases& cases) {
   for (DType from : stored) {
     for (DType to : stored) cases.add("pointwise", Op::cast, {{from, {60}}}, {{"to", to}});
   }
+  for (DType t : {DType::u4, DType::i4}) {
+    cases.add("pointwise", Op::cast, {{DType::f32, {61}}}, {{"to", t}});
+    cases.add("pointwise", Op::cast, {{DType::i32, {3, 4}}}, {{"to", t}});
+    cases.add("pointwise", Op::transpose, {{t, {3, 5}}}, {{"perm", std::vector<int64_t>{1, 0}}});
+  }
   for (DType from : {DType::u4, DType::i4}) cases.add("pointwise", Op::cast, {{from, {61}}}, {{"to", DType::f32}});
 }
 
