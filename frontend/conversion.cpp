@@ -83,6 +83,18 @@ std::optional<std::vector<int64_t>> Conversion::integer_list(std::string_view na
   return value ? std::optional(*value) : std::nullopt;
 }
 
+Result<std::vector<int64_t>> Conversion::spatial_list(std::string_view name, size_t count, int64_t fallback) {
+  auto list = integer_list(name);
+  if (!list) return std::vector<int64_t>(count, fallback);
+  if (list->size() != count)
+    return invalid("E324", concat("attribute '", name, "' has ", list->size(), " entries"))
+        .with_expected(concat(count));
+  for (int64_t entry : *list)
+    if (entry < 0 || entry >= int64_t{1} << 31)
+      return invalid("E321", concat("attribute '", name, "' has an entry of ", entry));
+  return *list;
+}
+
 // ---- Outputs
 
 void Conversion::set(size_t index, Value* value) {
@@ -155,6 +167,8 @@ Result<Value*> Conversion::transpose(Value* value, std::vector<int64_t> perm) {
 }
 
 Result<Value*> Conversion::slice(Value* value, int axis, const Dim& start, const Dim& size) {
+  if (axis >= value->type.rank())
+    return invalid("E327", concat("an input needs rank ", axis + 1, " or more")).with_got(value->type.str());
   if (start.is(0) && size == value->type.shape[axis]) return value;
   Shape starts(value->type.rank(), 0), sizes = value->type.shape;
   starts[axis] = start;
@@ -190,6 +204,17 @@ Result<std::vector<int64_t>> Conversion::axes(std::vector<int64_t> list, int ran
   std::sort(list.begin(), list.end());
   if (std::adjacent_find(list.begin(), list.end()) != list.end()) return invalid("E321", "an axis is repeated");
   return list;
+}
+
+Result<void> Conversion::need_rank(const Value* value, int rank) const {
+  if (value->type.rank() == rank) return Ok{};
+  return invalid("E327", concat("an input must have rank ", rank))
+      .with_got(concat("'", escape_text(value->name), "' ", value->type.str()));
+}
+
+Result<void> Conversion::need_rank(size_t index, int wanted) const {
+  if (rank(index) == wanted) return Ok{};
+  return invalid("E327", concat("input ", index, " must have rank ", wanted)).with_got(type(index).str());
 }
 
 bool Conversion::unify(const Dim& a, const Dim& b) { return importer_.unify(a, b); }

@@ -63,6 +63,8 @@ class Conversion {
   double real(std::string_view name, double fallback);
   std::string string(std::string_view name, std::string_view fallback);
   std::optional<std::vector<int64_t>> integer_list(std::string_view name);
+  // One entry for each of `count` spatial axes, all in [0, 2^31); `fallback` for each where the attribute is missing.
+  Result<std::vector<int64_t>> spatial_list(std::string_view name, size_t count, int64_t fallback);
   const Error* attribute_error() const { return attribute_error_ ? &*attribute_error_ : nullptr; }
   template <typename T>
   const T* attribute(std::string_view name);
@@ -102,6 +104,9 @@ class Conversion {
   Result<Value*> reduce(Op op, Value* value, std::vector<int64_t> axes, bool keepdims);
 
   // ---- Checks
+  // E327 unless input `index` (or the value) has this rank.
+  Result<void> need_rank(size_t index, int rank) const;
+  Result<void> need_rank(const Value* value, int rank) const;
   // `axis` from the end if negative; E326 outside [-rank, rank).
   Result<int> axis(int64_t axis, int rank) const;
   Result<std::vector<int64_t>> axes(std::vector<int64_t> axes, int rank) const;

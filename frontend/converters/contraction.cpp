@@ -144,20 +144,11 @@ Result<void> fused_matmul(Conversion& c) {
 
 // ---- Conv
 
-Result<std::vector<int64_t>> spatial_list(Conversion& c, std::string_view name, size_t count, int64_t fallback) {
-  auto list = c.integer_list(name);
-  if (!list) return std::vector<int64_t>(count, fallback);
-  if (list->size() != count)
-    return c.invalid("E324", concat("attribute '", name, "' has ", list->size(), " entries"))
-        .with_expected(concat(count));
-  return *list;
-}
-
 Result<std::vector<int64_t>> conv_pads(Conversion& c, const std::vector<int64_t>& strides,
                                        const std::vector<int64_t>& dilations) {
   size_t spatial = strides.size();
   std::string mode = c.string("auto_pad", "NOTSET");
-  if (mode == "NOTSET") return spatial_list(c, "pads", 2 * spatial, 0);
+  if (mode == "NOTSET") return c.spatial_list("pads", 2 * spatial, 0);
   std::vector<int64_t> pads(2 * spatial, 0);
   if (mode == "VALID") return pads;
   if (mode != "SAME_UPPER" && mode != "SAME_LOWER")
@@ -181,8 +172,8 @@ Result<Value*> conv_value(Conversion& c) {
   if (c.rank(0) < 3) return c.invalid("E327", "Conv needs rank 3 or more").with_got(c.type(0).str());
   if (c.rank(1) != c.rank(0)) return c.invalid("E327", "the weight of Conv has another rank").with_got(c.type(1).str());
   size_t spatial = c.rank(0) - 2;
-  RTX_ASSIGN(std::vector<int64_t> strides, spatial_list(c, "strides", spatial, 1));
-  RTX_ASSIGN(std::vector<int64_t> dilations, spatial_list(c, "dilations", spatial, 1));
+  RTX_ASSIGN(std::vector<int64_t> strides, c.spatial_list("strides", spatial, 1));
+  RTX_ASSIGN(std::vector<int64_t> dilations, c.spatial_list("dilations", spatial, 1));
   for (size_t i = 0; i < spatial; ++i)
     if (strides[i] < 1 || dilations[i] < 1) return c.invalid("E321", "strides and dilations are 1 or more");
   if (auto window = c.integer_list("kernel_shape")) {

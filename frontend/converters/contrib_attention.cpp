@@ -158,6 +158,7 @@ Result<void> attention(Conversion& c) {
 // Adds part `which` of the bias (Q, K, V one after the other) to x [batch, sequence, hidden].
 Result<Value*> with_bias(Conversion& c, Value* x, Value* bias, const Dim& start) {
   if (!bias) return x;
+  RTX_TRY(c.need_rank(x, 3));
   RTX_ASSIGN(Value * part, c.slice(bias, 0, start, x->type.shape[2]));
   return c.emit(Op::add, {x, part});
 }
@@ -231,6 +232,8 @@ Result<void> rotary_embedding(Conversion& c) {
   RTX_ASSIGN(Value * sin, c.input(3));
   if (cos->type.rank() != 2 || !cos->type.shape[1].is_constant())
     return c.invalid("E327", "cos_cache must have rank 2").with_got(cos->type.str());
+  RTX_TRY(c.need_rank(3, 2));
+  if (c.rank(1) != 1) RTX_TRY(c.need_rank(1, 2));
   if (c.real("scale", 1) != 1) c.warn("W207", "the scale of RotaryEmbedding is ignored, as onnxruntime does");
   int64_t half = cos->type.shape[1].constant(), rotary = c.integer("rotary_embedding_dim", 0);
   bool from_3d = x->type.rank() == 3;

@@ -93,9 +93,11 @@ Result<void> turn(Conversion& c, Value* row_past, Value** q, Value** k) {
   RTX_ASSIGN(Value * sin, c.input(sin_cache));
   if (cos->type.rank() != 2 || !cos->type.shape[1].is_constant())
     return c.invalid("E327", "cos_cache must have rank 2").with_got(cos->type.str());
+  RTX_TRY(c.need_rank(sin_cache, 2));
   int64_t rotary = 2 * cos->type.shape[1].constant();
   Value* positions = nullptr;
   if (given(c, position_ids)) {
+    RTX_TRY(c.need_rank(position_ids, 2));
     RTX_ASSIGN(positions, c.input(position_ids));
   } else {
     RTX_ASSIGN(Value * step, c.iota(DType::i64, 2, 1, (*q)->type.shape[2]));
@@ -168,7 +170,8 @@ Result<void> group_query_attention(Conversion& c) {
   if (given(c, past_key) && given(c, past_value)) {
     RTX_ASSIGN(old_key, c.input(past_key));
     RTX_ASSIGN(old_value, c.input(past_value));
-    if (old_key->type.rank() != 4) return c.invalid("E327", "past_key must have rank 4").with_got(old_key->type.str());
+    RTX_TRY(c.need_rank(past_key, 4));
+    RTX_TRY(c.need_rank(past_value, 4));
     length = max_in_ranges(length, old_key->type.shape[2], c.ranges());
   }
   RTX_ASSIGN(k, updated_cache(c, old_key, k, row_past, length));

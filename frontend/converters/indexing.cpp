@@ -57,6 +57,7 @@ Result<void> tensor_scatter(Conversion& c) {
   if (axis == 0) return c.invalid("E321", "TensorScatter along the batch axis");
   RTX_ASSIGN(Value * cache, c.input(0));
   RTX_ASSIGN(Value * update, c.input(1));
+  RTX_TRY(c.need_rank(1, rank));
   Dim length = cache->type.shape[axis], rows = update->type.shape[axis];
   RTX_ASSIGN(Value * index, c.iota(DType::i64, rank, axis, length));
   if (c.has(2)) {
@@ -104,6 +105,7 @@ Result<void> one_hot(Conversion& c) {
   RTX_ASSIGN(indices, c.reshape(indices, std::move(shape)));
   RTX_ASSIGN(Value * positions, c.iota(DType::i64, rank, axis, *depth));
   RTX_ASSIGN(Value * hit, c.emit(Op::equal, {indices, positions}));
+  RTX_TRY(c.need_rank(2, 1));
   RTX_ASSIGN(Value * values, c.input(2));
   RTX_ASSIGN(Value * off, c.slice(values, 0, 0, 1));
   RTX_ASSIGN(Value * on, c.slice(values, 0, 1, 1));

@@ -35,7 +35,8 @@ Result<Value*> unpacked(Conversion& c, Value* packed, int64_t bits) {
 // packed, flat or as floats, g_idx, bias (H49).
 Result<void> matmul_nbits(Conversion& c) {
   int64_t bits = c.integer("bits", 4), block = c.integer("block_size", 0), k = c.integer("K", 0), n = c.integer("N", 0);
-  if ((bits != 2 && bits != 4 && bits != 8) || block < 16 || k < 1 || n < 1)
+  constexpr int64_t most = int64_t{1} << 30;
+  if ((bits != 2 && bits != 4 && bits != 8) || block < 16 || block > most || k < 1 || k > most || n < 1 || n > most)
     return c.invalid("E321", concat("bits ", bits, ", block_size ", block, ", K ", k, ", N ", n));
   if (c.integer("weight_prepacked", 0) != 0) return c.unsupported("prepacked weights");
   if (c.has(4)) return c.unsupported("g_idx");
@@ -89,10 +90,13 @@ Result<void> matmul_nbits(Conversion& c) {
 // com.microsoft.GatherBlockQuantized: rows of a table quantised in blocks along one axis, dequantised after the lookup.
 Result<void> gather_block_quantized(Conversion& c) {
   int64_t bits = c.integer("bits", 4), block = c.integer("block_size", 128);
+  if ((bits != 2 && bits != 4 && bits != 8) || block < 16 || block > int64_t{1} << 30)
+    return c.invalid("E321", concat("bits ", bits, ", block_size ", block));
   RTX_ASSIGN(Value * data, c.input(0));
   RTX_ASSIGN(Value * indices, c.input(1));
   RTX_ASSIGN(Value * scales, c.input(2));
   int rank = data->type.rank();
+  RTX_TRY(c.need_rank(2, rank));
   RTX_ASSIGN(int gather_axis, c.axis(c.integer("gather_axis", 0), rank));
   RTX_ASSIGN(int quantize_axis, c.axis(c.integer("quantize_axis", 1), rank));
   DType dtype = scales->type.dtype;

@@ -15,20 +15,13 @@ struct Window {
   std::vector<Dim> out;
 };
 
-Result<std::vector<int64_t>> spatial(Conversion& c, std::string_view name, size_t count, int64_t fallback) {
-  auto list = c.integer_list(name);
-  if (!list) return std::vector<int64_t>(count, fallback);
-  if (list->size() != count) return c.invalid("E324", concat("attribute '", name, "' has ", list->size(), " entries"));
-  return *list;
-}
-
 Result<Window> pooling_window(Conversion& c) {
   size_t count = c.rank(0) - 2;
   Window w;
-  RTX_ASSIGN(w.size, spatial(c, "kernel_shape", count, 0));
-  RTX_ASSIGN(w.strides, spatial(c, "strides", count, 1));
-  RTX_ASSIGN(w.dilations, spatial(c, "dilations", count, 1));
-  RTX_ASSIGN(std::vector<int64_t> pads, spatial(c, "pads", 2 * count, 0));
+  RTX_ASSIGN(w.size, c.spatial_list("kernel_shape", count, 0));
+  RTX_ASSIGN(w.strides, c.spatial_list("strides", count, 1));
+  RTX_ASSIGN(w.dilations, c.spatial_list("dilations", count, 1));
+  RTX_ASSIGN(std::vector<int64_t> pads, c.spatial_list("pads", 2 * count, 0));
   std::string automatic = c.string("auto_pad", "NOTSET");
   bool ceil_mode = c.integer("ceil_mode", 0) != 0;
   int64_t places = 1;
@@ -160,10 +153,10 @@ Result<void> conv_transpose(Conversion& c) {
   if (rank < 3 || c.rank(1) != rank) return c.invalid("E327", "input and weight need one rank, 3 or more");
   size_t count = rank - 2;
   int64_t groups = c.integer("group", 1);
-  RTX_ASSIGN(std::vector<int64_t> strides, spatial(c, "strides", count, 1));
-  RTX_ASSIGN(std::vector<int64_t> dilations, spatial(c, "dilations", count, 1));
-  RTX_ASSIGN(std::vector<int64_t> pads, spatial(c, "pads", 2 * count, 0));
-  RTX_ASSIGN(std::vector<int64_t> extra, spatial(c, "output_padding", count, 0));
+  RTX_ASSIGN(std::vector<int64_t> strides, c.spatial_list("strides", count, 1));
+  RTX_ASSIGN(std::vector<int64_t> dilations, c.spatial_list("dilations", count, 1));
+  RTX_ASSIGN(std::vector<int64_t> pads, c.spatial_list("pads", 2 * count, 0));
+  RTX_ASSIGN(std::vector<int64_t> extra, c.spatial_list("output_padding", count, 0));
   std::optional<std::vector<int64_t>> output_shape = c.integer_list("output_shape");
   std::string automatic = c.string("auto_pad", "NOTSET");
   RTX_ASSIGN(Value * x, c.input(0));

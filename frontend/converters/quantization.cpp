@@ -264,6 +264,27 @@ Result<void> dynamic_quantize_matmul(Conversion& c) {
   return Ok{};
 }
 
+// com.microsoft.QLinearAdd and QLinearMul: a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero, elementwise.
+template <Op op>
+Result<void> qlinear_binary(Conversion& c) {
+  Value* operands[2];
+  for (size_t i = 0; i < 2; ++i) {
+    RTX_ASSIGN(Value * x, c.input(3 * i));
+    RTX_ASSIGN(Value * scale, c.input(3 * i + 1));
+    RTX_ASSIGN(Value * zero, optional_input(c, 3 * i + 2));
+    RTX_ASSIGN(x, without_zero(c, x, zero));
+    RTX_ASSIGN(x, c.cast(x, DType::f32));
+    RTX_ASSIGN(operands[i], c.emit(Op::mul, {x, scale}));
+  }
+  RTX_ASSIGN(Value * y, c.emit(op, {operands[0], operands[1]}));
+  RTX_ASSIGN(Value * scale, c.input(6));
+  RTX_ASSIGN(Value * zero, optional_input(c, 7));
+  RTX_ASSIGN(y, c.emit(Op::div, {y, scale}));
+  RTX_ASSIGN(y, rounded(c, y, zero, c.type(0).dtype));
+  c.set(0, y);
+  return Ok{};
+}
+
 constexpr std::string_view microsoft = "com.microsoft";
 constexpr std::string_view quantize_21 = "axis saturate block_size output_dtype";
 constexpr std::string_view quantize_23 = "axis saturate block_size output_dtype precision";
@@ -285,6 +306,8 @@ constinit const Converter quantization_converters[] = {
     {"QLinearMatMul", 10, qlinear_matmul, never, "", 8, 8},
     {"QuantizeLinear", 1, quantize_linear, never, "axis", 2, 3, microsoft},
     {"DequantizeLinear", 1, dequantize_linear, never, "axis", 2, 3, microsoft},
+    {"QLinearAdd", 1, qlinear_binary<Op::add>, never, "", 7, 8, microsoft},
+    {"QLinearMul", 1, qlinear_binary<Op::mul>, never, "", 7, 8, microsoft},
     {"MatMulIntegerToFloat", 1, matmul_integer_to_float, never, "", 4, 7, microsoft},
     {"DynamicQuantizeMatMul", 1, dynamic_quantize_matmul, never, "", 3, 5, microsoft},
 };

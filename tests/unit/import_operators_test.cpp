@@ -4,84 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/unit/import_model.h"
+#include "tests/unit/import_apply.h"
 
 using namespace rtx;
 using namespace rtx::onnx;
-
-namespace {
-
-constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-std::vector<Tensor> run(const ModelText& text, std::vector<Tensor> inputs) {
-  auto result = text.import();
-  REQUIRE_MESSAGE(result.ok(), describe(result.error()));
-  auto values = evaluate(*result->module->functions[0], std::move(inputs), *result->module->weights);
-  REQUIRE_MESSAGE(values.ok(), describe(values.error()));
-  return std::move(values).value();
-}
-
-int32_t onnx_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return onnx_f32;
-    case DType::f16:
-      return onnx_f16;
-    case DType::i32:
-      return onnx_i32;
-    case DType::i64:
-      return onnx_i64;
-    default:
-      return onnx_bool;
-  }
-}
-
-// One node on the given inputs; output 0 unless more are named.
-std::vector<Tensor> apply(int64_t opset, const char* op, std::vector<Tensor> inputs,
-                          std::vector<Attribute> attributes = {}, std::vector<std::string> outputs = {"y"},
-                          const char* domain = "") {
-  ModelText text(opset);
-  std::vector<std::string> names;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    std::string name = "x" + std::to_string(i);
-    ValueInfo info = ModelText::value(name, onnx_type(inputs[i].dtype), {});
-    for (int64_t size : inputs[i].shape) {
-      DeclaredDim dim;
-      dim.value = size;
-      info.shape->push_back(dim);
-    }
-    text.model.graph.inputs.push_back(info);
-    names.push_back(name);
-  }
-  text.node(op, names, outputs, std::move(attributes), domain);
-  for (const std::string& name : outputs)
-    if (!name.empty()) text.output(name);
-  return run(text, std::move(inputs));
-}
-
-std::vector<double> elements(const Tensor& tensor) {
-  std::vector<double> result;
-  for (int64_t i = 0; i < tensor.element_count(); ++i) result.push_back(tensor.f64(i));
-  return result;
-}
-
-void check_close(const Tensor& got, const std::vector<double>& expected) {
-  REQUIRE(got.element_count() == static_cast<int64_t>(expected.size()));
-  for (size_t i = 0; i < expected.size(); ++i) {
-    CAPTURE(i);
-    if (std::isnan(expected[i]))
-      CHECK(std::isnan(got.f64(i)));
-    else if (std::isinf(expected[i]))
-      CHECK(got.f64(i) == expected[i]);
-    else
-      CHECK(got.f64(i) == doctest::Approx(expected[i]).epsilon(1e-6));
-  }
-}
-
-using Doubles = std::vector<double>;
-
-}  // namespace
 
 TEST_CASE("Softmax before opset 13 normalises over everything from its axis on, after that over the axis") {
   Tensor x = floats({1, 2, 2}, {0, 0, 0, 0});
