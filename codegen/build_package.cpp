@@ -8,6 +8,7 @@
 #include "codegen/add_machine_code.h"
 #include "codegen/form_fusions.h"
 #include "codegen/make_manifest.h"
+#include "codegen/merge_fusions.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/pipeline.h"
@@ -72,6 +73,7 @@ Result<ModulePlan> plan(Module& module, const BuildOptions& options) {
   {
     Phase phase(options, "fuse");
     RTX_TRY(form_fusions(module));
+    merge_fusions(module);
     if (Result<void> verified = verify(module); !verified) {
       Error error = std::move(verified).error();
       for (Diagnostic& diagnostic : error.diagnostics) diagnostic.kind = ErrorKind::internal;

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "codegen/form_fusions.h"
 #include "codegen/make_manifest.h"
+#include "codegen/merge_fusions.h"
 #include "codegen/plan_module.h"
 #include "ir/text.h"
 #include "ir/verify.h"
@@ -34,6 +35,13 @@ codegen::ModulePlan plan_of(Module& module) {
 }
 
 std::string print_fused(Module& module) { return print(module); }
+
+std::string print_merged(Module& module) {
+  codegen::merge_fusions(module);
+  Result<void> verified = verify(module);
+  REQUIRE_MESSAGE(verified, text_of(verified.error()));
+  return print(module);
+}
 
 std::string print_kernels(Module& module) {
   std::string text;
@@ -106,6 +114,7 @@ void check_folder(const std::string& what, std::string (*make)(Module&)) {
 }
 
 TEST_CASE("form_fusions gives the expected modules") { check_folder("form_fusions", print_fused); }
+TEST_CASE("merge_fusions gives the expected modules") { check_folder("merge_fusions", print_merged); }
 TEST_CASE("planners give the expected plans and CUDA text") { check_folder("kernels", print_kernels); }
 TEST_CASE("plan_memory gives the expected buffers and slots") { check_folder("memory", print_memory); }
 TEST_CASE("make_manifest gives the expected manifests") { check_folder("manifest", print_manifest); }

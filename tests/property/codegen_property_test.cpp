@@ -8,12 +8,13 @@
 #include "base/text.h"
 #include "codegen/form_fusions.h"
 #include "codegen/make_manifest.h"
+#include "codegen/merge_fusions.h"
 #include "codegen/plan_module.h"
-#include "tests/equivalence.h"
 #include "ir/text.h"
 #include "ir/verify.h"
-#include "tests/kernels/emulator.h"
 #include "passes/pipeline.h"
+#include "tests/equivalence.h"
+#include "tests/kernels/emulator.h"
 #include "tests/property/plan_runner.h"
 #include "tests/property/random_module.h"
 
@@ -59,6 +60,7 @@ std::optional<Sample> make_sample(uint64_t seed) {
   sample.fused->weights = std::make_shared<WeightStore>(*sample.canonical->weights);
   Result<void> formed = codegen::form_fusions(*sample.fused);
   REQUIRE_MESSAGE(formed, text_of(formed.error()));
+  codegen::merge_fusions(*sample.fused);
   Result<void> verified = verify(*sample.fused);
   REQUIRE_MESSAGE(verified, text_of(verified.error()), "\n", print(*sample.fused));
   Result<codegen::ModulePlan> plan = codegen::plan_module(*sample.fused);
@@ -153,6 +155,7 @@ TEST_CASE("planning twice gives the same plan, texts and manifest, wherever the 
     std::unique_ptr<Module> again = parse_module(print(*sample->canonical), "again").value();
     again->weights = std::make_shared<WeightStore>(*sample->canonical->weights);
     REQUIRE(codegen::form_fusions(*again));
+    codegen::merge_fusions(*again);
     const codegen::ModulePlan plan = codegen::plan_module(*again).value();
     CHECK(plan.str() == sample->plan->str());
     CHECK(plan.kernels == sample->plan->kernels);

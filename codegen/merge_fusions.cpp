@@ -1,0 +1,183 @@
+#include "codegen/merge_fusions.h"
+
+#include <algorithm>
+#include <map>
+
+#include "codegen/emit/scalar_ops.h"
+
+namespace rtx::codegen {
+namespace {
+
+// Above this, more registers would be needed than what is saved.
+constexpr size_t most_operations = 24;
+constexpr size_t most_operands = 10;
+
+bool is_kind(const Operation* operation, std::string_view kind) {
+  return operation && operation->is(Op::fusion) && operation->attributes.string("kind") == kind;
+}
+
+bool is_elementwise(const Block& body) {
+  for (const auto& operation : body.operations()) {
+    if (!is_scalar_op(operation->op) && !operation->is(Op::constant) && !operation->is(Op::yield)) return false;
+  }
+  return true;
+}
+
+// A pointwise fusion with one result that is read once.
+bool can_move(const Value* value) {
+  const Operation* producer = value->def();
+  return is_kind(producer, "pointwise") && producer->result_count() == 1 && value->has_one_use();
+}
+
+// Whether element i of `value` is read for element i of what depends on it, and for nothing else: only elementwise
+// operations of this shape stand between it and the results, or the row operation's row.
+bool is_read_in_place(const Value* value, const Shape& shape) {
+  for (const Use& use : value->uses()) {
+    const Operation& user = *use.user;
+    if (user.is(Op::yield)) continue;
+    if (is_scalar_op(user.op)) {
+      if (user.result()->type.shape != shape || !is_read_in_place(user.result(), shape)) return false;
+      continue;
+    }
+    const OpFamily family = user.spec().family;
+    const bool row = family == OpFamily::composite || family == OpFamily::reduction;
+    if (!row || use.index != 0 || user.operand(0)->type.shape != shape) return false;
+  }
+  return true;
+}
+
+// One transpose, maybe of a reshape: each element of the operand is read once.
+bool is_transpose(const Block& body) {
+  for (const auto& operation : body.operations()) {
+    if (!operation->is(Op::transpose) && !operation->is(Op::reshape) && !operation->is(Op::yield)) return false;
+  }
+  return body.argument_count() == 1 && body.size() > 1;
+}
+
+bool fits(const Operation& consumer, const Operation& producer) {
+  return consumer.body()->size() + producer.body()->size() <= most_operations &&
+         consumer.operand_count() + producer.operand_count() <= most_operands;
+}
+
+// Whether operand `index` of `consumer` may be computed inside it.
+bool accepts(const Operation& consumer, size_t index) {
+  const Block& body = *consumer.body();
+  const Value* value = consumer.operand(index);
+  if (!can_move(value)) return false;
+  const Shape& shape = value->type.shape;
+  if (is_kind(&consumer, "pointwise")) {
+    if (is_transpose(body)) return true;
+    for (size_t i = 0; i < consumer.result_count(); ++i) {
+      if (consumer.result(i)->type.shape != shape) return false;
+    }
+    return is_read_in_place(body.argument(index), shape);
+  }
+  // A long row is read several times, so only cheap work goes before it.
+  return is_kind(&consumer, "row") && is_elementwise(*value->def()->body()) &&
+         is_read_in_place(body.argument(index), shape);
+}
+
+class Merger {
+ public:
+  explicit Merger(Block& block) : block_(block) {}
+
+  bool run() {
+    bool changed = false;
+    for (Operation* operation = block_.operations().front().get(); operation;) {
+      Operation* next = block_.next(operation);
+      if (operation->is(Op::fusion)) changed = merge_into(operation) || changed;
+      operation = next;
+    }
+    return changed;
+  }
+
+ private:
+  // Merges producers into `consumer` (and what it becomes) until none fits.
+  bool merge_into(Operation* consumer) {
+    bool changed = false;
+    for (size_t i = 0; i < consumer->operand_count();) {
+      take_reshape_inside(consumer, i);
+      if (!accepts(*consumer, i) || !fits(*consumer, *consumer->operand(i)->def())) {
+        ++i;
+        continue;
+      }
+      consumer = merge(consumer, i);
+      changed = true;
+      i = 0;
+    }
+    return changed;
+  }
+
+  // elementwise -> reshape -> transpose: the reshape moves into the body of the transpose.
+  void take_reshape_inside(Operation* consumer, size_t index) {
+    Operation* reshape = consumer->operand(index)->def();
+    if (!is_kind(consumer, "pointwise") || !is_transpose(*consumer->body())) return;
+    if (!reshape || !reshape->is(Op::reshape) || !reshape->result()->has_one_use()) return;
+    Value* from = reshape->operand(0);
+    if (!can_move(from) || !fits(*consumer, *from->def())) return;
+    Block& body = *consumer->body();
+    Value* argument = body.argument(0);
+    Operation* first = body.operations().front().get();
+    argument->type = from->type;
+    Operation* inside = body.insert(first, Op::reshape, {argument}, reshape->attributes, reshape->result_types());
+    first->set_operand(0, inside->result());
+    consumer->set_operand(index, from);
+    block_.erase(reshape);
+  }
+
+  Operation* merge(Operation* consumer, size_t index) {
+    Operation* producer = consumer->operand(index)->def();
+    std::vector<Value*> operands;
+    std::map<const Value*, size_t> position;
+    auto add = [&](Value* value) {
+      if (position.try_emplace(value, operands.size()).second) operands.push_back(value);
+    };
+    for (size_t i = 0; i < consumer->operand_count(); ++i) {
+      if (i != index) {
+        add(consumer->operand(i));
+      } else {
+        for (Value* operand : producer->operands()) add(operand);
+      }
+    }
+
+    Operation* merged = block_.insert(consumer, Op::fusion, operands, consumer->attributes, consumer->result_types());
+    Block& body = *merged->body();
+    for (const Value* operand : operands) body.add_argument(operand->type);
+    auto inner = [&](const Value* value) { return body.argument(position.at(value)); };
+
+    std::vector<Value*> arguments;
+    for (const Value* operand : producer->operands()) arguments.push_back(inner(operand));
+    Value* moved = inline_block(*producer->body(), body, nullptr, arguments)[0];
+    arguments.clear();
+    for (size_t i = 0; i < consumer->operand_count(); ++i) {
+      arguments.push_back(i == index ? moved : inner(consumer->operand(i)));
+    }
+    body.insert(nullptr, Op::yield, inline_block(*consumer->body(), body, nullptr, arguments), {}, {});
+
+    merged->origins = producer->origins;
+    for (const std::string& origin : consumer->origins) {
+      if (std::find(merged->origins.begin(), merged->origins.end(), origin) == merged->origins.end()) {
+        merged->origins.push_back(origin);
+      }
+    }
+    for (size_t i = 0; i < consumer->result_count(); ++i) {
+      merged->result(i)->name = consumer->result(i)->name;
+      consumer->result(i)->replace_all_uses_with(merged->result(i));
+    }
+    block_.erase(consumer);
+    block_.erase(producer);
+    return merged;
+  }
+
+  Block& block_;
+};
+
+}  // namespace
+
+bool merge_fusions(Module& module) {
+  bool changed = false;
+  for (const auto& function : module.functions) changed = Merger(function->block).run() || changed;
+  return changed;
+}
+
+}  // namespace rtx::codegen
