@@ -156,7 +156,7 @@ int main(int argc, char** argv) {
                  "Where a failing pass leaves its input and the remaining passes (default: nowhere)");
   app.add_flag("--reproduce", arguments.reproduce, "Run the passes that a reproducer file names in its first line");
   app.add_option("--max-folded-value-bytes", arguments.limits.max_folded_value_bytes,
-                 "Largest value that fold_constants computes, in bytes")
+                 "Largest value that fold_constants reads or computes, in bytes")
       ->capture_default_str();
   app.add_option("--max-folded-total-bytes", arguments.limits.max_folded_total_bytes,
                  "All values that fold_constants computes, in bytes")

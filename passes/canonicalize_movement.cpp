@@ -157,6 +157,15 @@ Value* gather_one(Operation& root, Rewriter& rewriter) {
   return row ? rewriter.make(Op::reshape, {row}, {{"shape", root.result()->type.shape}}) : nullptr;
 }
 
+// gather(x, broadcast(i)) -> broadcast(gather(x, i))   (where the broadcast adds no axes: token type and position
+// embeddings are then read once and not once a batch row)
+Value* gather_of_broadcast(Operation& root, Rewriter& rewriter) {
+  Operation* broadcast = defined_by(root.operand(1), Op::broadcast);
+  if (!broadcast || broadcast->operand(0)->type.rank() != root.operand(1)->type.rank()) return nullptr;
+  Value* smaller = rewriter.make(Op::gather, {root.operand(0), broadcast->operand(0)}, root.attributes);
+  return smaller ? rewriter.make(Op::broadcast, {smaller}, {{"shape", root.result()->type.shape}}) : nullptr;
+}
+
 // --- matmul ---
 
 bool swaps_last_two(const Operation& transpose) {
@@ -199,6 +208,7 @@ constexpr Rule rules[] = {
     {Op::concat, flatten_concat},
     {Op::pad, pad_nothing},
     {Op::gather, gather_one},
+    {Op::gather, gather_of_broadcast},
     {Op::matmul, matmul_of_transpose},
 };
 

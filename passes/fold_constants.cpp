@@ -112,6 +112,11 @@ class Folder {
   bool within_budget(const Operation& operation, int64_t bytes) const {
     if (bytes > context_.max_folded_value_bytes || spent_bytes_ + bytes > context_.max_folded_total_bytes) return false;
     if (multiplies(operation) > static_cast<double>(context_.max_folded_multiplies)) return false;
+    // Operands are read whole, however small the result.
+    for (const Value* operand : operation.operands()) {
+      std::optional<int64_t> operand_bytes = static_bytes(operand->type);
+      if (!operand_bytes || *operand_bytes > context_.max_folded_value_bytes) return false;
+    }
     if (bytes <= context_.small_bytes) return true;
     int64_t operand_bytes = 0;
     for (const Value* operand : operation.operands()) {

@@ -11,7 +11,8 @@
 namespace rtx {
 
 struct PassContext {
-  // Budgets of fold_constants. Results up to small_bytes may be larger than what they are computed from.
+  // Budgets of fold_constants: a value or operand, all values together. Results up to small_bytes may be larger than
+  // what they are computed from.
   int64_t max_folded_value_bytes = int64_t{256} << 20;
   int64_t max_folded_total_bytes = int64_t{1} << 30;
   int64_t max_folded_multiplies = int64_t{1} << 26;  // of one matmul or conv

@@ -118,6 +118,8 @@ TEST_CASE("the budgets of folding hold") {
       "  yield(%3)\n";
   CHECK(changed(product, [](PassContext& context) { context.max_folded_multiplies = 4 * 4 * 8192; }));
   CHECK_FALSE(changed(product, [](PassContext& context) { context.max_folded_multiplies = 4 * 4 * 8192 - 1; }));
+  // The result is 64 bytes, but the weight would have to be read.
+  CHECK_FALSE(changed(product, [](PassContext& context) { context.max_folded_value_bytes = bytes - 1; }));
 }
 
 TEST_CASE("folded weights get names that are free") {
