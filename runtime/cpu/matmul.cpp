@@ -38,7 +38,10 @@ struct Partition {
 // Large parts use each packed piece of rhs more often; small ones keep all threads busy.
 Partition partition(const MatmulShape& shape, const MatmulLoops& loops, int threads) {
   const int64_t batch = static_cast<int64_t>(shape.result_offsets.size());
-  const int64_t wanted = threads == 1 ? 1 : int64_t{4} * threads;
+  // A task should be worth waking a thread for: at least about two microseconds.
+  const double products = static_cast<double>(batch * shape.m * shape.n) * static_cast<double>(shape.k);
+  const int64_t worthwhile = 1 + static_cast<int64_t>(std::min(products / 65536, 1e6));
+  const int64_t wanted = threads == 1 ? 1 : std::min(worthwhile, int64_t{4} * threads);
   Partition p;
   p.columns = round_up(std::clamp<int64_t>(shape.n, 1, 128), loops.tile_columns);
   p.rows = round_up(std::clamp<int64_t>(shape.m, 1, 384), loops.tile_rows);
@@ -60,7 +63,7 @@ Result<void> matmul(const MatmulShape& s, Isa isa, const void* lhs, const void* 
   if (batch == 0 || s.m == 0 || s.n == 0) return Ok{};
   const MatmulLoops& loops = loops_for(isa, s.dtype);
   const int64_t element = bit_width(s.dtype) / 8;
-  const int64_t accumulator = s.dtype == DType::f64 ? 8 : 4;
+  const int64_t accumulator = s.dtype == DType::f64 || s.dtype == DType::i64 ? 8 : 4;
 
   // Matrices of lhs that are used by several products are packed once.
   std::vector<int64_t> lhs_starts = s.lhs_offsets;

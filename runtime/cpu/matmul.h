@@ -4,7 +4,7 @@
 // Numerics: each element is the sum over k in ascending order of products rounded to the accumulator type (f32; f64 for
 // f64), without contraction, in runs of 256 terms that start from zero and are then added up in order. The bits of an
 // element depend on its row of lhs, its column of rhs and k alone: not on m, n, the batch, the number of threads or the
-// instruction set. f16 and bf16 operands are widened exactly and the sum is rounded once at the end.
+// instruction set. f16 and bf16 operands are widened exactly and the sum is rounded once at the end. Integers wrap.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 namespace rtx::runtime::cpu {
 
 struct MatmulShape {
-  DType dtype = DType::f32;  // of operands and result: f64, f32, f16 or bf16
+  DType dtype = DType::f32;  // of operands and result: f64 f32 f16 bf16 i64 i32 i16 i8 u8
   int64_t m = 0, n = 0, k = 0;
   // Element (i, p) of lhs at i * row + p * column, element (p, j) of rhs at p * row + j * column. Fast where the rows
   // or the columns of rhs are contiguous.

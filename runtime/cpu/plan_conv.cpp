@@ -98,6 +98,11 @@ Result<bool> plan_conv(BodyPlanner& planner, const Operation& operation) {
   shape.outputs = w_type.shape[0] / shape.groups;
   if (x_type.shape[1] != shape.channels * shape.groups) return false;
 
+  if (type.elements() == 0) {
+    RTX_TRY(planner.define(result));
+    return true;
+  }
+
   const int64_t positions = extent(shape.out, 0, shape.out.size());
   const int64_t k = shape.channels * extent(shape.window, 0, shape.window.size());
   const Lane lane = lane_of(type.dtype);

@@ -40,7 +40,7 @@ Result<bool> plan_matmul(BodyPlanner& planner, const Operation& operation) {
   const Value *lhs = operation.operand(0), *rhs = operation.operand(1);
   const ConcreteType &lhs_type = planner.type(lhs), &rhs_type = planner.type(rhs),
                      &type = planner.type(operation.result());
-  if (!float_dtype(type.dtype)) return false;
+  if (!number_dtype(type.dtype) || bit_width(type.dtype) < 8) return false;
   const bool transpose_lhs = operation.attributes.boolean("transpose_lhs");
   const bool transpose_rhs = operation.attributes.boolean("transpose_rhs");
   const size_t rank = type.shape.size();
@@ -50,6 +50,8 @@ Result<bool> plan_matmul(BodyPlanner& planner, const Operation& operation) {
   shape.n = type.shape[rank - 1];
   shape.k = lhs_type.shape[lhs_type.shape.size() - (transpose_lhs ? 2 : 1)];
   if (shape.k != rhs_type.shape[rhs_type.shape.size() - (transpose_rhs ? 1 : 2)]) return false;
+  RTX_ASSIGN(Place to, planner.define(operation.result()));
+  if (type.elements() == 0) return true;
   const View left = planner.view(lhs), right = planner.view(rhs);
   shape.lhs = matrix_strides(left, transpose_lhs);
   shape.rhs = matrix_strides(right, transpose_rhs);
@@ -58,7 +60,7 @@ Result<bool> plan_matmul(BodyPlanner& planner, const Operation& operation) {
   const std::array<Strides, 2> strides = {batch_strides(lhs_type, left, batch.size()),
                                           batch_strides(rhs_type, right, batch.size())};
   const int64_t count = extent(batch, 0, batch.size());
-  if (count > 0 && strides[1] == Strides(batch.size(), 0) && is_one_matrix(batch, strides[0], shape.m, shape.lhs.row)) {
+  if (strides[1] == Strides(batch.size(), 0) && is_one_matrix(batch, strides[0], shape.m, shape.lhs.row)) {
     shape.m *= count;
     shape.lhs_offsets = shape.rhs_offsets = shape.result_offsets = {0};
   } else {
@@ -69,7 +71,6 @@ Result<bool> plan_matmul(BodyPlanner& planner, const Operation& operation) {
     });
   }
   const int64_t bytes = bit_width(type.dtype) / 8;
-  RTX_ASSIGN(Place to, planner.define(operation.result()));
   planner.add<MatmulStep>(std::move(shape), planner.isa(), Place{left.buffer, left.offset * bytes},
                           Place{right.buffer, right.offset * bytes}, to);
   return true;

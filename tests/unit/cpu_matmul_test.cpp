@@ -60,7 +60,18 @@ TEST_CASE("a transposed view is multiplied like a copy") {
   check_body(body);
 }
 
-TEST_CASE("integer products are exact") {
+TEST_CASE("integer products are exact, and wrap") {
+  for (DType dtype : {DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) {
+    for (bool transposed : {false, true}) {
+      INFO(to_string(dtype));
+      BodyCase body;
+      Value* lhs = body.input(random_tensor(dtype, {3, 19, 301}, 7, -1e3, 1e3));
+      Value* rhs = body.input(random_tensor(
+          dtype, transposed ? std::vector<int64_t>{70, 301} : std::vector<int64_t>{301, 70}, 8, -1e3, 1e3));
+      body.yield({body.op(Op::matmul, {lhs, rhs}, {{"transpose_rhs", transposed}})});
+      check_body(body, 0);
+    }
+  }
   BodyCase body;
   body.yield({body.op(Op::matmul, {body.input(random_tensor(DType::i32, {9, 11}, 7)),
                                    body.input(random_tensor(DType::i32, {11, 4}, 8))})});
