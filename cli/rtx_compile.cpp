@@ -16,9 +16,9 @@
 #include "codegen/nvrtc_worker.h"
 #include "ir/module_file.h"
 
+namespace rtx::cli {
 namespace {
 
-using namespace rtx;
 namespace fs = std::filesystem;
 
 struct Options {
@@ -27,7 +27,7 @@ struct Options {
   std::string dump_phases, dump_kernels, kernel_cache;
   int jobs = 0;
   bool no_kernel_cache = false, list_archs = false, time_passes = false;
-  cli::OnnxOptions onnx;
+  OnnxOptions onnx;
 };
 
 std::string default_kernel_cache() {
@@ -53,8 +53,8 @@ Result<void> apply_ranges(Module& module, const onnx::ImportOptions& options) {
   return Ok{};
 }
 
-Result<std::unique_ptr<Module>> load(const cli::Tool& tool, const Options& options) {
-  RTX_ASSIGN(const onnx::ImportOptions import_options, cli::import_options(options.onnx));
+Result<std::unique_ptr<Module>> load(const Tool& tool, const Options& options) {
+  RTX_ASSIGN(const onnx::ImportOptions import_options, import_options(options.onnx));
   if (options.input.ends_with(".onnx")) {
     RTX_ASSIGN(const onnx::Model model, onnx::read_model(options.input, options.onnx.read));
     RTX_ASSIGN(onnx::ImportResult imported, onnx::import_model(model, import_options));
@@ -91,7 +91,7 @@ Result<void> write_dump(const Options& options, std::string_view name, std::stri
   return write_file(concat(folder, "/", is_kernel ? name.substr(name.find('/') + 1) : name), text);
 }
 
-Result<void> run(const cli::Tool& tool, const Options& options) {
+Result<void> run(const Tool& tool, const Options& options) {
   if (options.list_archs) {
     for (const codegen::Arch& arch : codegen::list_archs()) fmt::print("{}\n", arch.name);
     fmt::print("cpu\n");
@@ -122,11 +122,9 @@ Result<void> run(const cli::Tool& tool, const Options& options) {
   return codegen::build_package(*module, options.output, build);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int main_of_compile(int argc, char** argv) {
   if (argc == 3 && argv[1] == codegen::nvrtc_worker_argument) return codegen::nvrtc_worker_main(argv[2]);
-  cli::Tool tool("rtx-compile", "Compiles a module (.rtxir) or an ONNX model (.onnx) to a package.");
+  Tool tool("rtx-compile", "Compiles a module (.rtxir) or an ONNX model (.onnx) to a package.");
   Options options;
   tool.app.add_option("model", options.input, ".rtxir or .onnx file");
   tool.app.add_option("-o,--output", options.output, "Folder of the package; an older package there is replaced")
@@ -152,6 +150,11 @@ int main(int argc, char** argv) {
   tool.app.add_option("--dump-kernels-to", options.dump_kernels, "Write the CUDA text of each kernel into this folder")
       ->type_name("DIR");
   tool.app.add_flag("--time-passes", options.time_passes, "Print the time of each phase on stderr");
-  cli::add_onnx_options(tool.app, options.onnx);
+  add_onnx_options(tool.app, options.onnx);
   return tool.run(argc, argv, [&] { return run(tool, options); });
 }
+
+}  // namespace
+}  // namespace rtx::cli
+
+int main(int argc, char** argv) { return rtx::cli::main_of_compile(argc, argv); }

@@ -21,18 +21,17 @@
 #include "frontend/read_model.h"
 #include "runtime/session.h"
 
+namespace rtx::cli {
 namespace {
 
-using namespace rtx;
-using cli::ConformanceCase;
-using cli::DataSet;
 namespace fs = std::filesystem;
 
 struct Options {
   std::vector<std::string> roots, archs;
-  cli::DeviceOptions device;
+  DeviceOptions device;
   std::string filter, json, packages, build_only, kernel_cache;
   int jobs = 1;
+  std::string command;  // as it was called, for the report
 };
 
 enum class Status { passed, failed, skipped };
@@ -94,9 +93,12 @@ class Runner {
   // The device is opened once and serves all cases of this runner.
   Result<void> open() {
     if (!options_.build_only.empty()) return Ok{};
-    RTX_ASSIGN(device_, cli::open_device(options_.device, archs_));
+    RTX_ASSIGN(device_, open_device(options_.device, archs_));
     return Ok{};
   }
+
+  // Null where nothing is run.
+  const runtime::DeviceInfo* device_info() const { return device_ ? &device_->info() : nullptr; }
 
   Outcome run(const ConformanceCase& which) {
     Outcome outcome;
@@ -118,9 +120,9 @@ class Runner {
   }
 
   Result<void> run_case(const ConformanceCase& which, Outcome& outcome) {
-    RTX_ASSIGN(onnx::Model model, onnx::read_model(which.path + "/model.onnx"));
-    RTX_ASSIGN(const std::vector<DataSet> sets, cli::read_data_sets(which, model));
-    RTX_ASSIGN(const std::unique_ptr<Module> module, import(std::move(model), sets.front(), outcome));
+    RTX_ASSIGN(const onnx::Model model, onnx::read_model(which.path + "/model.onnx"));
+    RTX_ASSIGN(const std::vector<DataSet> sets, read_data_sets(which, model));
+    RTX_ASSIGN(const std::unique_ptr<Module> module, import(model, sets.front(), outcome));
     const DType narrowest = narrowest_type(*module);
     TemporaryFolder temporary;
     std::string package = concat(temporary.path, "/model.rtxpkg");
@@ -144,7 +146,7 @@ class Runner {
   // Imports the model as it is. ONNX's own cases give shapes, axes and the like as run-time inputs, which real files
   // have as constants: where the import fails for want of a value, small integer inputs are bound to what was recorded,
   // then all inputs of one element.
-  Result<std::unique_ptr<Module>> import(onnx::Model model, const DataSet& set, Outcome& outcome) {
+  Result<std::unique_ptr<Module>> import(const onnx::Model& model, const DataSet& set, Outcome& outcome) {
     Result<onnx::ImportResult> imported = onnx::import_model(model);
     for (int round = 0; round < 2 && !imported && imported.error().first().kind == ErrorKind::unsupported; ++round) {
       std::vector<size_t> small;
@@ -155,7 +157,7 @@ class Runner {
       }
       if (small.empty() || set.inputs.size() != model.graph.inputs.size()) continue;
       onnx::Model bound = model;
-      cli::bind_inputs(bound, set, small);
+      bind_inputs(bound, set, small);
       Result<onnx::ImportResult> again = onnx::import_model(bound);
       if (!again) continue;
       outcome.bound = join(small, ", ", [&](size_t i) { return set.inputs[i].name; });
@@ -170,17 +172,17 @@ class Runner {
     const package::Program& program = session.program();
     std::vector<runtime::HostTensor> inputs;
     for (const package::TensorSpec& spec : program.inputs) {
-      const cli::NamedTensor* given = nullptr;
-      for (const cli::NamedTensor& input : set.inputs) given = input.name == spec.name ? &input : given;
+      const NamedTensor* given = nullptr;
+      for (const NamedTensor& input : set.inputs) given = input.name == spec.name ? &input : given;
       if (!given)
         return make_error(ErrorKind::invalid, "E371",
                           concat("no recorded value for input '", escape_text(spec.name), "'"));
-      Tensor tensor = cli::converted(given->tensor, spec.dtype);
+      Tensor tensor = converted(given->tensor, spec.dtype);
       inputs.push_back({tensor.dtype, std::move(tensor.shape), std::move(tensor.bytes)});
     }
     RTX_ASSIGN(const std::vector<runtime::HostTensor> outputs, session.run(inputs));
     for (size_t i = 0; i < program.outputs.size(); ++i) {
-      for (const cli::NamedTensor& expected : set.outputs) {
+      for (const NamedTensor& expected : set.outputs) {
         if (expected.name == program.outputs[i].name) compare(which, outputs[i], expected, narrowest, outcome);
       }
     }
@@ -188,9 +190,9 @@ class Runner {
     return Ok{};
   }
 
-  void compare(const ConformanceCase& which, const runtime::HostTensor& output, const cli::NamedTensor& expected,
+  void compare(const ConformanceCase& which, const runtime::HostTensor& output, const NamedTensor& expected,
                DType narrowest, Outcome& outcome) {
-    const runtime::Tolerance tolerance = cli::tolerance_for(which, narrowest, expected.tensor.dtype);
+    const runtime::Tolerance tolerance = tolerance_for(which, narrowest, expected.tensor.dtype);
     const runtime::HostTensor want{expected.tensor.dtype, expected.tensor.shape, expected.tensor.bytes};
     runtime::HostTensor got = output;
     // Recordings keep 16-bit outputs as f32.
@@ -199,7 +201,7 @@ class Runner {
       narrow.dtype = got.dtype;
       narrow.shape = got.shape;
       narrow.bytes = got.bytes;
-      Tensor wide = cli::converted(narrow, DType::f32);
+      Tensor wide = converted(narrow, DType::f32);
       got = {wide.dtype, std::move(wide.shape), std::move(wide.bytes)};
     }
     const runtime::Comparison result = runtime::compare(got, want, tolerance);
@@ -227,13 +229,19 @@ Result<std::vector<std::string>> needed_archs(const Options& options) {
     archs.push_back(arch);
   }
   if (!archs.empty() || !options.device.device.starts_with("cuda") || !options.packages.empty()) return archs;
-  RTX_ASSIGN(const std::unique_ptr<runtime::Device> device, cli::open_device(options.device, {}));
+  RTX_ASSIGN(const std::unique_ptr<runtime::Device> device, open_device(options.device, {}));
   const std::string exact = device->info().arch + "a";
   archs.push_back(codegen::find_arch(exact).ok() ? exact : device->info().arch);
   return archs;
 }
 
-Result<std::vector<Outcome>> run_all(const Options& options, const std::vector<ConformanceCase>& cases) {
+struct Report {
+  std::vector<Outcome> outcomes;  // one for each case
+  size_t counts[3] = {};          // by Status
+  runtime::DeviceInfo device;     // empty where nothing was run
+};
+
+Result<Report> run_all(const Options& options, const std::vector<ConformanceCase>& cases) {
   RTX_ASSIGN(const std::vector<std::string> archs, needed_archs(options));
   const int jobs = one_case_at_once(options) ? 1 : options.jobs;
   std::vector<std::unique_ptr<Runner>> runners;
@@ -241,7 +249,10 @@ Result<std::vector<Outcome>> run_all(const Options& options, const std::vector<C
     runners.push_back(std::make_unique<Runner>(options, archs));
     RTX_TRY(runners.back()->open());
   }
-  std::vector<Outcome> outcomes(cases.size());
+  Report report;
+  if (const runtime::DeviceInfo* info = runners.front()->device_info()) report.device = *info;
+  std::vector<Outcome>& outcomes = report.outcomes;
+  outcomes.resize(cases.size());
   std::atomic<size_t> next{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < jobs; ++t) {
@@ -250,13 +261,20 @@ Result<std::vector<Outcome>> run_all(const Options& options, const std::vector<C
     });
   }
   for (std::thread& thread : threads) thread.join();
-  return outcomes;
+  for (const Outcome& outcome : outcomes) ++report.counts[static_cast<int>(outcome.status)];
+  return report;
 }
 
-Result<void> write_json(const Options& options, const std::vector<ConformanceCase>& cases,
-                        const std::vector<Outcome>& outcomes) {
+Result<void> write_json(const Options& options, const std::vector<ConformanceCase>& cases, const Report& report) {
+  const std::vector<Outcome>& outcomes = report.outcomes;
   nlohmann::ordered_json json;
-  json["device"] = options.device.device;
+  json["tool"] = "rtx-conformance " RTX_VERSION;
+  json["command"] = options.command;
+  json["device"] = {{"id", report.device.id},
+                    {"name", report.device.name},
+                    {"arch", report.device.arch},
+                    {"driver", report.device.driver}};
+  for (int status = 0; status < 3; ++status) json[status_names[status]] = report.counts[status];
   for (size_t i = 0; i < cases.size(); ++i) {
     nlohmann::ordered_json entry;
     entry["name"] = cases[i].name;
@@ -271,40 +289,40 @@ Result<void> write_json(const Options& options, const std::vector<ConformanceCas
 }
 
 Result<void> run(const Options& options) {
-  RTX_ASSIGN(std::vector<ConformanceCase> cases, cli::find_cases(options.roots));
+  RTX_ASSIGN(std::vector<ConformanceCase> cases, find_cases(options.roots));
   if (!options.filter.empty()) {
     std::erase_if(cases,
                   [&](const ConformanceCase& c) { return fnmatch(options.filter.c_str(), c.name.c_str(), 0) != 0; });
   }
-  RTX_ASSIGN(const std::vector<Outcome> outcomes, run_all(options, cases));
-  size_t counts[3] = {}, width = 4;
+  RTX_ASSIGN(const Report report, run_all(options, cases));
+  const auto& [outcomes, counts, device] = report;
+  size_t width = 4;
   for (const ConformanceCase& c : cases) width = std::max(width, c.name.size());
   fmt::print("{:<{}}  {:<8} {:>10} {:>10}  {}\n", "case", width, "result", "max abs", "norm", "reason");
   for (size_t i = 0; i < cases.size(); ++i) {
     const Outcome& outcome = outcomes[i];
-    ++counts[static_cast<int>(outcome.status)];
     fmt::print("{:<{}}  {:<8} {:>10.3e} {:>10.3e}  {}\n", cases[i].name, width,
                status_names[static_cast<int>(outcome.status)], outcome.max_absolute, outcome.norm, outcome.reason);
   }
   fmt::print("{} passed, {} failed, {} skipped\n", counts[0], counts[1], counts[2]);
-  if (!options.json.empty()) RTX_TRY(write_json(options, cases, outcomes));
+  if (!options.json.empty()) RTX_TRY(write_json(options, cases, report));
   if (counts[1] > 0)
     return make_error(ErrorKind::mismatch, "E1002", concat(counts[1], " of ", cases.size(), " cases failed"));
   return Ok{};
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int main_of_conformance(int argc, char** argv) {
   if (argc == 3 && argv[1] == codegen::nvrtc_worker_argument) return codegen::nvrtc_worker_main(argv[2]);
-  cli::Tool tool("rtx-conformance", "Runs ONNX model folders with recorded data through import, compile and a device.");
+  Tool tool("rtx-conformance", "Runs ONNX model folders with recorded data through import, compile and a device.");
   Options options;
   options.device.device = "cpu";
+  options.command = "rtx-conformance";
+  for (int i = 1; i < argc; ++i) options.command += concat(" ", argv[i]);
   tool.app
       .add_option("folders", options.roots,
                   "Folders that hold, at any depth, model.onnx with inputs.npz and outputs.npz or test_data_set_*")
       ->required();
-  cli::add_device_options(tool.app, options.device);
+  add_device_options(tool.app, options.device);
   tool.app.add_option("--filter", options.filter, "Only cases whose name matches this shell pattern")
       ->type_name("GLOB");
   tool.app.add_option("--json", options.json, "Write the results to this file too")->type_name("FILE");
@@ -321,3 +339,8 @@ int main(int argc, char** argv) {
       ->type_name("DIR");
   return tool.run(argc, argv, [&] { return run(options); });
 }
+
+}  // namespace
+}  // namespace rtx::cli
+
+int main(int argc, char** argv) { return rtx::cli::main_of_conformance(argc, argv); }

@@ -8,7 +8,7 @@
 
 namespace rtx::codegen {
 
-Diagnostic refuse(std::string_view kind, std::string reason) {
+Diagnostic refuse(std::string_view kind, std::string_view reason) {
   return make_error(ErrorKind::unsupported, "E441", concat("no ", kind, " kernel: ", reason));
 }
 

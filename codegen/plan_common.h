@@ -8,7 +8,7 @@
 namespace rtx::codegen {
 
 // A planner's refusal: E441, unsupported.
-Diagnostic refuse(std::string_view kind, std::string reason);
+Diagnostic refuse(std::string_view kind, std::string_view reason);
 
 // The only operation of the body beside `yield` for which `wanted` holds; null if there is none or more than one.
 const Operation* find_only(const Block& body, bool (*wanted)(Op));

@@ -65,7 +65,7 @@ std::optional<Rows> rows_of(const Operation& operation) {
 // The text of one row kernel.
 class RowEmitter {
  public:
-  RowEmitter(KernelWriter& writer, const Block& body, const Operation& operation, Rows rows)
+  RowEmitter(KernelWriter& writer, const Block& body, const Operation& operation, const Rows& rows)
       : writer_(writer), body_(body), operation_(operation), rows_(rows), emitter_(writer, body) {
     const int64_t longest = rows_.length.upper_bound(writer.symbols());
     group_ = longest <= longest_warp_row ? warp : block_threads;

@@ -48,7 +48,7 @@ std::string KernelWriter::dim(const Dim& value) { return dim_local(value, wide_)
 
 std::string KernelWriter::dim64(const Dim& value) { return dim_local(value, true); }
 
-void KernelWriter::line(std::string text) {
+void KernelWriter::line(const std::string& text) {
   lines_.push_back(text.empty() ? text : std::string(static_cast<size_t>(depth_) * 2, ' ') + text);
 }
 

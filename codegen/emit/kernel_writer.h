@@ -28,7 +28,7 @@ class KernelWriter {
   // The same as a long long that is never narrowed: for dims that are data.
   std::string dim64(const Dim& value);
 
-  void line(std::string text);
+  void line(const std::string& text);
   // "if (...) {", "} else {", "}": every temporary belongs to the scope it is made in.
   void open(std::string header);
   void between(std::string header);

@@ -34,7 +34,9 @@ std::string arithmetic(DType dtype, const std::string& a, char op, const std::st
 }
 
 // An i64 result of a prelude function, narrowed to the register type.
-std::string narrowed(DType dtype, std::string text) { return dtype == DType::i64 ? text : concat("(int)", text); }
+std::string narrowed(DType dtype, const std::string& text) {
+  return dtype == DType::i64 ? text : concat("(int)", text);
+}
 
 std::string power(KernelWriter& writer, const Operation& operation, const std::string& x, const std::string& y) {
   const DType base = operation.operand(0)->type.dtype, exponent = operation.operand(1)->type.dtype;
