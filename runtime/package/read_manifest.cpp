@@ -447,6 +447,19 @@ void check_checksum(Decoder& d, std::string_view yaml, const YamlNode& root) {
                    .with_help("copy or compile the package again"));
 }
 
+// A manifest has one text only: whatever else YAML lets one write for the same values is refused, and so is what two
+// YAML parsers may read in two ways.
+void check_canonical(Decoder& d, std::string_view yaml, const Manifest& manifest) {
+  const std::string canonical = to_yaml(manifest);
+  if (canonical == yaml) return;
+  const auto difference = std::mismatch(yaml.begin(), yaml.end(), canonical.begin(), canonical.end()).first;
+  YamlNode place;
+  place.line = 1 + static_cast<int>(std::count(yaml.begin(), difference, '\n'));
+  const std::string_view before = yaml.substr(0, static_cast<size_t>(difference - yaml.begin()));
+  place.column = static_cast<int>(before.size() - (before.rfind('\n') + 1)) + 1;
+  d.fail(place, "not the text that rtx writes for these values");
+}
+
 }  // namespace
 
 Result<Manifest> parse_manifest(std::string_view yaml, std::string_view file) {
@@ -462,6 +475,7 @@ Result<Manifest> parse_manifest(std::string_view yaml, std::string_view file) {
   if (!decoder.error) check_checksum(decoder, yaml, *root);
   if (decoder.error) return *std::move(decoder.error);
   Manifest manifest = decode_manifest(decoder, *root);
+  if (!decoder.error) check_canonical(decoder, yaml, manifest);
   if (decoder.error) return *std::move(decoder.error);
   return manifest;
 }

@@ -1,7 +1,14 @@
 #include "runtime/package/yaml.h"
 
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <sstream>
+#include <utility>
 
 #include "base/text.h"
 #include "base/utf8.h"
@@ -38,271 +45,227 @@ void append_utf8(std::string& out, uint32_t c) {
   }
 }
 
-class YamlParser {
- public:
-  explicit YamlParser(std::string_view text) : text_(text) {}
+// "LINE:COLUMN" of a byte of the text.
+std::string place_of(std::string_view text, size_t at) {
+  const std::string_view before = text.substr(0, at);
+  const size_t newline = before.rfind('\n');
+  return concat(1 + std::count(before.begin(), before.end(), '\n'), ":",
+                at - (newline == std::string_view::npos ? 0 : newline + 1) + 1);
+}
 
-  Result<YamlNode> parse() {
+Diagnostic refusal(std::string_view what, std::string where) {
+  return make_error(ErrorKind::integrity, "E601", concat("not a manifest: ", what)).with_where(std::move(where));
+}
+
+// Goes through the text before yaml-cpp sees it, whose time, memory and recursion grow with nesting and with the number
+// of tokens. Needs no stack: a flow collection ends in its line, and a string starts only where YAML cannot take its
+// quote for a part of a bare scalar, so brackets in strings and literal blocks are known as such. The words of YAML
+// that a manifest has no use for (anchors, aliases, tags, comments, directives, single quotes, folded blocks) all start
+// with characters that may not stand outside strings.
+class Scan {
+ public:
+  explicit Scan(std::string_view text) : text_(text) {}
+
+  Result<void> check() {
     RTX_TRY(check_characters());
     if (text_.empty() || text_.back() != '\n') return error("the file does not end with a newline");
-    YamlNode root = node(YamlNode::Kind::mapping);
-    RTX_TRY(parse_mapping(root, 0));
-    if (position_ != text_.size()) return error("expected a key at the start of the line");
-    return root;
+    while (at_ < text_.size()) {
+      const size_t spaces = text_.find_first_not_of(' ', at_) - at_;
+      if (literal_ > 0 && (text_[at_] == '\n' || spaces >= literal_)) {
+        at_ = text_.find('\n', at_) + 1;
+        continue;
+      }
+      literal_ = 0;
+      RTX_TRY(check_line(spaces));
+    }
+    return Ok{};
   }
 
  private:
   Result<void> check_characters() {
-    for (size_t i = 0; i < text_.size();) {
-      const auto c = decode_utf8(text_, i);
-      if (!c || !(is_printable(c->code_point) || c->code_point == '\n')) {
-        position_ = i;
-        line_ = 1 + static_cast<int>(std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(i), '\n'));
-        const size_t newline = text_.rfind('\n', i);
-        line_start_ = newline == std::string_view::npos ? 0 : std::min(newline + 1, i);
-        return error(c ? "a character that may not stand in a manifest" : "bytes that are not UTF-8");
-      }
-      i += static_cast<size_t>(c->bytes);
+    for (at_ = 0; at_ < text_.size();) {
+      const auto c = decode_utf8(text_, at_);
+      if (!c) return error("bytes that are not UTF-8");
+      if (!is_printable(c->code_point) && c->code_point != '\n')
+        return error("a character that may not stand in a manifest");
+      at_ += static_cast<size_t>(c->bytes);
     }
+    at_ = 0;
     return Ok{};
   }
 
-  char peek(size_t ahead = 0) const { return position_ + ahead < text_.size() ? text_[position_ + ahead] : '\0'; }
-  bool accept(std::string_view token) {
-    if (!text_.substr(position_).starts_with(token)) return false;
-    position_ += token.size();
-    return true;
-  }
-  int column() const { return static_cast<int>(position_ - line_start_) + 1; }
-  Diagnostic error(std::string_view what) const {
-    return make_error(ErrorKind::integrity, "E601", concat("not a manifest: ", what))
-        .with_where(concat(line_, ":", column()));
-  }
-  YamlNode node(YamlNode::Kind kind) {
-    ++nodes_;
-    YamlNode result;
-    result.kind = kind;
-    result.line = line_;
-    result.column = column();
-    return result;
-  }
-  Result<void> end_line() {
-    if (!accept("\n")) return error("expected the end of the line");
-    ++line_;
-    line_start_ = position_;
-    return Ok{};
-  }
-  // Spaces at the start of the current line.
-  size_t indent() const {
-    size_t spaces = 0;
-    while (peek(spaces) == ' ') ++spaces;
-    return spaces;
-  }
-  Result<void> check_limits(size_t depth) const {
-    if (depth > largest_yaml_depth) return error(concat("nested deeper than ", largest_yaml_depth));
-    if (nodes_ > largest_yaml_nodes) return error(concat("more than ", largest_yaml_nodes, " values"));
-    return Ok{};
-  }
-
-  // Entries of a block mapping, each at `spaces`; the parser stands after the spaces of the first one, or at the start
-  // of its line when `spaces` is 0.
-  Result<void> parse_mapping(YamlNode& mapping, size_t spaces) {
-    do {
-      RTX_ASSIGN(std::string key, parse_key(mapping));
-      RTX_ASSIGN(YamlNode value, parse_value(spaces));
-      value.key = std::move(key);
-      mapping.children.push_back(std::move(value));
-    } while (next_line(spaces));
-    return Ok{};
-  }
-
-  // Goes over the spaces of a line that continues a block at `spaces`.
-  bool next_line(size_t spaces) {
-    if (position_ == text_.size() || indent() != spaces || peek(spaces) == '-') return false;
-    position_ += spaces;
-    return true;
-  }
-
-  Result<std::string> parse_key(const YamlNode& mapping) {
-    const size_t begin = position_;
-    while ((peek() >= 'a' && peek() <= 'z') || (peek() >= '0' && peek() <= '9') || peek() == '_') ++position_;
-    std::string key(text_.substr(begin, position_ - begin));
-    if (key.empty()) return error("expected a key");
-    // Also keeps the search for duplicates cheap.
-    if (mapping.children.size() >= largest_mapping) return error(concat("more than ", largest_mapping, " keys"));
-    for (const YamlNode& other : mapping.children) {
-      if (other.key == key) {
-        position_ = begin;
-        return error(concat("the key '", key, "' stands twice"));
+  Result<void> check_line(size_t spaces) {
+    if (spaces > 2 * largest_yaml_depth) return error(concat("nested deeper than ", largest_yaml_depth));
+    at_ += spaces;
+    size_t column = spaces;
+    if (text_.substr(at_).starts_with("- ")) at_ += 2, column += 2;
+    int depth = 0;
+    for (; text_[at_] != '\n'; ++at_) {
+      const char c = text_[at_];
+      if (!is_plain(c) && c != ' ' && ++values_ > largest_yaml_nodes)
+        return error(concat("more than ", largest_yaml_nodes, " values"));
+      const char before = at_ == 0 ? '\n' : text_[at_ - 1];
+      if (c == '[' || c == '{') {
+        if (++depth > largest_yaml_depth) return error(concat("nested deeper than ", largest_yaml_depth));
+      } else if (c == ']' || c == '}') {
+        if (--depth < 0) return error("a bracket that was not opened");
+      } else if (c == '"') {
+        if (before != ' ' && before != '[') return error("a string at an unexpected place");
+        RTX_TRY(skip_string());
+      } else if (c == ' ') {
+        if (before != ':' && before != ',') return error("a space at an unexpected place");
+      } else if (c == '|') {
+        literal_ = column + 2;
+        if (before != ' ' || text_[at_ + 1] != '\n' || text_.find_first_not_of(' ', at_ + 2) != at_ + 2 + literal_ ||
+            text_[at_ + 2 + literal_] == '\n')
+          return error(concat("expected a literal block, indented by ", literal_));
+      } else if (!is_plain(c) && c != ':' && (c != ',' || depth == 0)) {
+        return error("a character that may not stand outside a string");
       }
     }
-    if (!accept(":")) return error("expected ':' after the key");
-    return key;
+    if (depth > 0) return error("expected a closing bracket before the end of the line");
+    ++at_;
+    return Ok{};
   }
 
-  // What follows "key:" of a mapping at `spaces`, up to and with the end of its last line.
-  Result<YamlNode> parse_value(size_t spaces) {
-    RTX_TRY(check_limits(spaces / 2));
-    if (peek() == '\n') {
-      RTX_TRY(end_line());
-      const size_t inner = spaces + 2;
-      if (indent() != inner) return error(concat("expected a value, indented by ", inner));
-      position_ += inner;
-      return parse_block(inner);
-    }
-    if (!accept(" ")) return error("expected a space or the end of the line after ':'");
-    if (accept("|\n")) return parse_literal(spaces + 2);
-    return parse_line_value();
-  }
-
-  // A scalar or flow collection that ends its line.
-  Result<YamlNode> parse_line_value() {
-    RTX_ASSIGN(YamlNode value, parse_flow(0));
-    RTX_TRY(end_line());
-    return value;
-  }
-
-  // A block sequence or mapping whose first line stands after its spaces.
-  Result<YamlNode> parse_block(size_t spaces) {
-    if (peek() != '-') {
-      YamlNode mapping = node(YamlNode::Kind::mapping);
-      RTX_TRY(parse_mapping(mapping, spaces));
-      return mapping;
-    }
-    YamlNode sequence = node(YamlNode::Kind::sequence);
+  // Leaves the scan on the closing quote. There is a newline: the text ends with one.
+  Result<void> skip_string() {
+    const size_t begin = at_;
     while (true) {
-      if (!accept("- ")) return error("expected '- '");
-      RTX_TRY(check_limits(spaces / 2));
-      const bool is_entry = (peek() >= 'a' && peek() <= 'z') && is_key_ahead();
-      if (is_entry) {
-        YamlNode mapping = node(YamlNode::Kind::mapping);
-        RTX_TRY(parse_mapping(mapping, spaces + 2));
-        sequence.children.push_back(std::move(mapping));
-      } else {
-        RTX_ASSIGN(YamlNode item, parse_line_value());
-        sequence.children.push_back(std::move(item));
+      at_ = text_.find_first_of("\"\\\n", at_ + 1);
+      if (text_[at_] == '"') return Ok{};
+      if (text_[at_] == '\\' && text_[at_ + 1] != '\n') {
+        ++at_;
+        continue;
       }
-      if (position_ == text_.size() || indent() != spaces || peek(spaces) != '-') return sequence;
-      position_ += spaces;
+      at_ = begin;
+      return error("the string does not end in its line");
     }
   }
 
-  bool is_key_ahead() const {
-    size_t i = 0;
-    while (is_plain(peek(i))) ++i;
-    return peek(i) == ':';
-  }
-
-  // The lines of a literal block, each at `spaces` or empty; the last newline belongs to the text.
-  Result<YamlNode> parse_literal(size_t spaces) {
-    ++line_;
-    line_start_ = position_;
-    YamlNode scalar = node(YamlNode::Kind::scalar);
-    scalar.quoted = true;
-    while (position_ < text_.size()) {
-      const size_t end = text_.find('\n', position_);
-      if (end != position_) {
-        if (indent() < spaces) break;
-        position_ += spaces;
-      }
-      scalar.text += text_.substr(position_, end + 1 - position_);
-      position_ = end;
-      RTX_TRY(end_line());
-    }
-    if (scalar.text.empty() || scalar.text[0] == ' ' || scalar.text[0] == '\n' || scalar.text.ends_with("\n\n")) {
-      return error("a literal block is empty, starts with a space or an empty line, or ends with an empty line");
-    }
-    return scalar;
-  }
-
-  Result<YamlNode> parse_flow(size_t depth) {
-    RTX_TRY(check_limits(depth));
-    switch (peek()) {
-      case '[':
-        return parse_flow_sequence(depth);
-      case '{':
-        return parse_flow_mapping(depth);
-      case '"':
-        return parse_quoted();
-      default:
-        break;
-    }
-    YamlNode scalar = node(YamlNode::Kind::scalar);
-    const size_t begin = position_;
-    while (is_plain(peek())) ++position_;
-    scalar.text = text_.substr(begin, position_ - begin);
-    if (scalar.text.empty()) return error("expected a value");
-    return scalar;
-  }
-
-  Result<YamlNode> parse_flow_sequence(size_t depth) {
-    YamlNode sequence = node(YamlNode::Kind::sequence);
-    accept("[");
-    if (accept("]")) return sequence;
-    do {
-      RTX_ASSIGN(YamlNode item, parse_flow(depth + 1));
-      sequence.children.push_back(std::move(item));
-    } while (accept(", "));
-    if (!accept("]")) return error("expected ', ' or ']'");
-    return sequence;
-  }
-
-  Result<YamlNode> parse_flow_mapping(size_t depth) {
-    YamlNode mapping = node(YamlNode::Kind::mapping);
-    accept("{");
-    do {
-      RTX_ASSIGN(std::string key, parse_key(mapping));
-      if (!accept(" ")) return error("expected a space after ':'");
-      RTX_ASSIGN(YamlNode value, parse_flow(depth + 1));
-      value.key = std::move(key);
-      mapping.children.push_back(std::move(value));
-    } while (accept(", "));
-    if (!accept("}")) return error("expected ', ' or '}'");
-    return mapping;
-  }
-
-  Result<YamlNode> parse_quoted() {
-    YamlNode scalar = node(YamlNode::Kind::scalar);
-    scalar.quoted = true;
-    accept("\"");
-    while (!accept("\"")) {
-      const size_t end = text_.find_first_of("\"\\\n", position_);
-      scalar.text += text_.substr(position_, end - position_);  // there is a newline: the file ends with one
-      position_ = end;
-      if (peek() == '\n') return error("expected '\"' before the end of the line");
-      if (peek() == '\\') {
-        RTX_TRY(parse_escape(scalar.text));
-      }
-    }
-    return scalar;
-  }
-
-  Result<void> parse_escape(std::string& out) {
-    const char kind = peek(1);
-    if (kind == '"' || kind == '\\' || kind == 'n') {
-      out += kind == 'n' ? '\n' : kind;
-      position_ += 2;
-      return Ok{};
-    }
-    const size_t digits = kind == 'x' ? 2 : kind == 'u' ? 4 : kind == 'U' ? 8 : 0;
-    uint32_t code = 0;
-    const std::string_view hex = text_.substr(std::min(position_ + 2, text_.size()), digits);
-    const auto [end, status] = std::from_chars(hex.data(), hex.data() + hex.size(), code, 16);
-    if (digits == 0 || status != std::errc() || end != hex.data() + digits || code > 0x10FFFF ||
-        (code >= 0xD800 && code <= 0xDFFF)) {
-      return error("an unknown escape");
-    }
-    append_utf8(out, code);
-    position_ += 2 + digits;
-    return Ok{};
-  }
+  Diagnostic error(std::string_view what) const { return refusal(what, place_of(text_, at_)); }
 
   std::string_view text_;
-  size_t position_ = 0;
-  size_t line_start_ = 0;
-  int line_ = 1;
+  size_t at_ = 0;
+  size_t literal_ = 0;  // spaces of the lines of the literal block, 0 outside of one
+  int64_t values_ = 0;  // characters that part values, so more than there are values
+};
+
+// Builds the tree from yaml-cpp's events. Refuses by throwing: yaml-cpp passes through what its handler throws, and so
+// nothing that is nested too deep goes on being parsed.
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  YamlNode root;
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (++documents_ > 1) throw YAML::ParserException(mark, "a second document");
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
+    throw YAML::ParserException(mark, "expected a value");
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { throw YAML::ParserException(mark, "an alias"); }
+
+  // yaml-cpp gives what has no tag of its own "!" (a scalar in quotes or a literal block) or "?".
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    check(mark, tag == "!" ? "?" : tag, anchor);
+    if (expects_key()) return take_key(mark, tag, value);
+    YamlNode scalar = node(mark, YamlNode::Kind::scalar);
+    scalar.quoted = tag == "!";
+    scalar.text = value;
+    place(std::move(scalar));
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(mark, tag, anchor, YamlNode::Kind::sequence);
+  }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(mark, tag, anchor, YamlNode::Kind::mapping);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapEnd() override { close(); }
+
+ private:
+  bool expects_key() const {
+    return !open_.empty() && open_.back().kind == YamlNode::Kind::mapping && keys_.back().empty();
+  }
+
+  void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+    if (anchor != YAML::NullAnchor) throw YAML::ParserException(mark, "an anchor");
+    if (tag != "?") throw YAML::ParserException(mark, "a tag");
+    if (++nodes_ > 2 * largest_yaml_nodes)  // keys count here too
+      throw YAML::ParserException(mark, concat("more than ", largest_yaml_nodes, " values"));
+  }
+
+  static YamlNode node(const YAML::Mark& mark, YamlNode::Kind kind) {
+    YamlNode result;
+    result.kind = kind;
+    result.line = mark.line + 1;
+    result.column = mark.column + 1;
+    return result;
+  }
+
+  void take_key(const YAML::Mark& mark, const std::string& tag, const std::string& key) {
+    if (tag != "?" || key.empty() || key.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != key.npos)
+      throw YAML::ParserException(mark, "expected a key");
+    const std::vector<YamlNode>& entries = open_.back().children;
+    // Also keeps the search for duplicates cheap.
+    if (entries.size() >= largest_mapping)
+      throw YAML::ParserException(mark, concat("more than ", largest_mapping, " keys"));
+    for (const YamlNode& other : entries) {
+      if (other.key == key) throw YAML::ParserException(mark, concat("the key '", key, "' stands twice"));
+    }
+    keys_.back() = key;
+  }
+
+  void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YamlNode::Kind kind) {
+    check(mark, tag, anchor);
+    if (expects_key()) throw YAML::ParserException(mark, "expected a key");
+    if (open_.size() > largest_yaml_depth)
+      throw YAML::ParserException(mark, concat("nested deeper than ", largest_yaml_depth));
+    open_.push_back(node(mark, kind));
+    keys_.emplace_back();
+  }
+
+  void close() {
+    YamlNode closed = std::move(open_.back());
+    open_.pop_back();
+    keys_.pop_back();
+    place(std::move(closed));
+  }
+
+  void place(YamlNode value) {
+    if (open_.empty()) {
+      root = std::move(value);
+      return;
+    }
+    value.key = std::exchange(keys_.back(), {});
+    open_.back().children.push_back(std::move(value));
+  }
+
+  std::vector<YamlNode> open_;     // from the root to the collection that is being read
+  std::vector<std::string> keys_;  // for each of them, the key whose value comes next
+  int documents_ = 0;
   int64_t nodes_ = 0;
 };
+
+Result<YamlNode> build_tree(std::string_view text) {
+  TreeBuilder builder;
+  try {
+    std::istringstream stream{std::string(text)};
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const YAML::Exception& error) {
+    return refusal(escape_text(error.msg, 200),
+                   error.mark.is_null() ? std::string() : concat(error.mark.line + 1, ":", error.mark.column + 1));
+  } catch (const std::exception& error) {
+    return refusal(escape_text(error.what(), 200), {});
+  }
+  return std::move(builder.root);
+}
 
 }  // namespace
 
@@ -312,7 +275,10 @@ Result<YamlNode> parse_yaml(std::string_view text) {
         .with_expected(concat("at most ", largest_yaml_bytes, " bytes"))
         .with_got(concat(text.size(), " bytes"));
   }
-  return YamlParser(text).parse();
+  RTX_TRY(Scan(text).check());
+  RTX_ASSIGN(YamlNode root, build_tree(text));
+  if (root.kind != YamlNode::Kind::mapping || root.children.empty()) return refusal("expected a key", "1:1");
+  return root;
 }
 
 std::string quote_yaml(std::string_view text) {

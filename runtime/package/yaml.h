@@ -1,9 +1,9 @@
-// The subset of YAML 1.2 that a manifest is written in, read into a tree. docs/package_format.md has the grammar.
+// The YAML that a manifest is written in, read into a tree by yaml-cpp. docs/package_format.md says what may stand in
+// it.
 //
-// A reader of its own, because a manifest of a real model has some ten thousand scalars, which a general YAML parser
-// takes ten times as long to go through as the rest of opening a package; and because what is not in the subset
-// (anchors, aliases, tags, comments, directives, further documents, duplicate keys, plain words that change type) is
-// then refused by construction.
+// What a manifest does not need (anchors, aliases, tags, comments, directives, further documents, duplicate keys,
+// single quotes, empty values) is refused, and so is what exceeds a limit: before yaml-cpp sees it, where a scan over
+// the characters can tell.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ struct YamlNode {
   std::vector<YamlNode> children;
 };
 
-// The tree of one document, whose root is a mapping. Errors are E601 (integrity); their place is "LINE:COLUMN".
+// The tree of one document, whose root is a mapping that is not empty. Errors are E601 (integrity); their place is
+// "LINE:COLUMN".
 Result<YamlNode> parse_yaml(std::string_view text);
 
 // The text in double quotes, with escapes for everything that is not printable; bytes that are not UTF-8 become U+FFFD.

@@ -20,7 +20,7 @@ LAYERS = {
     "passes": (["ir", "base"], []),
     "kernels": ([], ["cuda"]),
     "codegen": (["kernels", "passes", "ir", "runtime/package", "base"], ["posix", "fmt"]),
-    "runtime/package": (["base"], []),
+    "runtime/package": (["base"], ["yaml"]),
     "runtime": (["runtime/package", "base"], ["posix"]),
     "runtime/cpu": (["runtime", "runtime/package", "ir", "base"], ["posix", "intrinsics"]),
     "cli": (["codegen", "frontend", "passes", "runtime/cpu", "runtime", "runtime/package", "ir", "base"],
