@@ -75,6 +75,7 @@ void Importer::define_inputs() {
                                .with_where(where)
                                .with_expected(std::string(to_string(*dtype)))
                                .with_got(tensor.type_str()));
+        add(input.name).failed = true;
         continue;
       }
       WeightEntry& entry = given_.emplace_back();

@@ -283,6 +283,17 @@ TEST_CASE("a shape that depends on data is reported with the nodes that lead to 
   CHECK(result.module->functions[0]->block.argument_count() == 1);
 }
 
+TEST_CASE("a constant given for an input must have its type") {
+  ModelText text;
+  text.input("n", onnx_i64, {"1"}).node("Abs", {"n"}, {"y"}).output("y");
+  ImportOptions options;
+  options.constants["n"] = floats({1}, {4});
+  auto result = text.import(options);
+  REQUIRE_FALSE(result.ok());
+  CHECK(result.error().first().id == "E021");
+  CHECK(result.error().first().kind == ErrorKind::usage);
+}
+
 TEST_CASE("broken nodes are invalid input, each with its place") {
   auto broken = [](const char* op, std::vector<std::string> inputs, std::vector<Attribute> attributes) {
     ModelText text;
