@@ -80,8 +80,9 @@ void print_timings(const rtx::PipelineReport& report) {
   int64_t total = 0;
   for (const rtx::PassTiming& timing : report.timings) {
     total += timing.elapsed_ns;
-    std::fprintf(stderr, "%10.3f  %9zu  %9zu  %s%s\n", static_cast<double>(timing.elapsed_ns) / 1e6, timing.operations_before,
-                 timing.operations_after, timing.name.c_str(), timing.changed ? "" : " (unchanged)");
+    std::fprintf(stderr, "%10.3f  %9zu  %9zu  %s%s\n", static_cast<double>(timing.elapsed_ns) / 1e6,
+                 timing.operations_before, timing.operations_after, timing.name.c_str(),
+                 timing.changed ? "" : " (unchanged)");
   }
   std::fprintf(stderr, "%10.3f  total\n", static_cast<double>(total) / 1e6);
 }
@@ -91,7 +92,8 @@ void print_passes() {
     std::printf("%-32s %s\n", std::string(pass.name).c_str(), std::string(pass.summary).c_str());
   }
   std::string canonical;
-  for (std::string_view name : rtx::canonical_pipeline()) canonical += (canonical.empty() ? "" : ",") + std::string(name);
+  for (std::string_view name : rtx::canonical_pipeline())
+    canonical += (canonical.empty() ? "" : ",") + std::string(name);
   std::printf("%-32s = %s\n", "canonical", canonical.c_str());
 }
 
@@ -139,8 +141,9 @@ int main(int argc, char** argv) {
   app.add_option("module", arguments.input, "IR file, or - for stdin")->capture_default_str();
   app.add_option("-o,--output", arguments.output, "Where the IR goes, or - for stdout; weights go beside a file")
       ->capture_default_str();
-  app.add_option("--passes", arguments.passes,
-                 "Passes to run, separated by commas; 'canonical' stands for its pipeline (default: none, only verify)");
+  app.add_option(
+      "--passes", arguments.passes,
+      "Passes to run, separated by commas; 'canonical' stands for its pipeline (default: none, only verify)");
   app.add_option("--weights", arguments.weights,
                  "The safetensors file of the module (default: the one of the same name beside it, if there)");
   app.add_flag("--list-passes", arguments.list_passes, "Print the passes and exit");

@@ -88,8 +88,9 @@ class Environment {
 Result<std::vector<Tensor>> evaluate(const Operation& operation, std::span<const Tensor* const> operands,
                                      const SymbolValues& symbols, const WeightStore* weights) {
   if (operands.size() != operation.operand_count()) {
-    return make_error(ErrorKind::internal, "E348", concat("'", to_string(operation.op), "' got ", operands.size(),
-                                                          " operands instead of ", operation.operand_count()));
+    return make_error(ErrorKind::internal, "E348",
+                      concat("'", to_string(operation.op), "' got ", operands.size(), " operands instead of ",
+                             operation.operand_count()));
   }
   for (size_t i = 0; i < operands.size(); ++i) {
     RTX_TRY(check_operand(operation.operand(i)->type, *operands[i], symbols));
@@ -145,7 +146,8 @@ Result<std::vector<Tensor>> evaluate(const Function& function, std::vector<Tenso
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value* argument = function.block.argument(i);
     if (inputs[i].dtype != argument->type.dtype) {
-      return make_error(ErrorKind::invalid, "E344", concat("input \"", escape_text(argument->name), "\" has another dtype"))
+      return make_error(ErrorKind::invalid, "E344",
+                        concat("input \"", escape_text(argument->name), "\" has another dtype"))
           .with_expected(argument->type.str())
           .with_got(inputs[i].type_str());
     }
@@ -171,7 +173,7 @@ std::string describe(const Axis& axis, std::span<const std::string> names) {
 
 // Solves the axes that leave exactly one symbol open, until nothing changes: `past + seq` gives `past` once `seq` is
 // known. Lone symbols come first, since they need nothing else.
-void solve_axes(std::vector<Axis> axes, SymbolValues& values) {
+void solve_axes(const std::vector<Axis>& axes, SymbolValues& values) {
   bool progress = true;
   while (progress) {
     progress = false;

@@ -9,13 +9,20 @@ namespace {
 
 std::string_view family_title(OpFamily family) {
   switch (family) {
-    case OpFamily::structure: return "Structure";
-    case OpFamily::elementwise: return "Elementwise";
-    case OpFamily::movement: return "Movement";
-    case OpFamily::indexing: return "Indexing";
-    case OpFamily::reduction: return "Reduction";
-    case OpFamily::contraction: return "Contraction";
-    case OpFamily::composite: return "Composite";
+    case OpFamily::structure:
+      return "Structure";
+    case OpFamily::elementwise:
+      return "Elementwise";
+    case OpFamily::movement:
+      return "Movement";
+    case OpFamily::indexing:
+      return "Indexing";
+    case OpFamily::reduction:
+      return "Reduction";
+    case OpFamily::contraction:
+      return "Contraction";
+    case OpFamily::composite:
+      return "Composite";
   }
   return "";
 }
@@ -35,15 +42,24 @@ std::string_view predicate_text(DTypePredicate predicate) {
 
 std::string_view kind_text(AttrKind kind) {
   switch (kind) {
-    case AttrKind::boolean: return "boolean";
-    case AttrKind::integer: return "integer";
-    case AttrKind::real: return "real";
-    case AttrKind::string: return "string";
-    case AttrKind::integers: return "integers";
-    case AttrKind::dim: return "dim";
-    case AttrKind::dims: return "dims";
-    case AttrKind::dtype: return "dtype";
-    case AttrKind::tensor: return "tensor";
+    case AttrKind::boolean:
+      return "boolean";
+    case AttrKind::integer:
+      return "integer";
+    case AttrKind::real:
+      return "real";
+    case AttrKind::string:
+      return "string";
+    case AttrKind::integers:
+      return "integers";
+    case AttrKind::dim:
+      return "dim";
+    case AttrKind::dims:
+      return "dims";
+    case AttrKind::dtype:
+      return "dtype";
+    case AttrKind::tensor:
+      return "tensor";
   }
   return "";
 }
@@ -54,7 +70,8 @@ std::string operands_text(const OpSpec& record) {
     const OperandSpec& operand = record.operands[i];
     if (i > 0) text += ", ";
     bool repeats = record.has(trait_variadic) && i + 1 == record.operand_spec_count();
-    text += concat(operand.name, repeats ? "..." : "", operand.optional ? "?" : "", ": ", predicate_text(operand.allows));
+    text +=
+        concat(operand.name, repeats ? "..." : "", operand.optional ? "?" : "", ": ", predicate_text(operand.allows));
   }
   return text;
 }
@@ -87,8 +104,8 @@ std::string ops_markdown() {
       std::string summary;
       for (char c : record.summary) summary += c == '|' ? std::string("\\|") : std::string(1, c);
       text += concat("| `", record.name, "` | ", operands_text(record), " | ", attributes_text(record), " | ", summary,
-                     record.has(trait_commutative) ? " Commutative." : "", record.has(trait_broadcasts) ? " Broadcasts." : "",
-                     " |\n");
+                     record.has(trait_commutative) ? " Commutative." : "",
+                     record.has(trait_broadcasts) ? " Broadcasts." : "", " |\n");
     }
   }
   return text;

@@ -136,20 +136,29 @@ Value* cast_to_itself(Operation& root, Rewriter&) {
 // Bits of the significand, or of the magnitude of an integer; what a format holds exactly.
 int precision(DType dtype) {
   switch (dtype) {
-    case DType::f64: return 53;
-    case DType::f32: return 24;
-    case DType::f16: return 11;
-    case DType::bf16: return 8;
-    case DType::f8e4m3: return 4;
-    case DType::f8e5m2: return 3;
-    case DType::boolean: return 1;
+    case DType::f64:
+      return 53;
+    case DType::f32:
+      return 24;
+    case DType::f16:
+      return 11;
+    case DType::bf16:
+      return 8;
+    case DType::f8e4m3:
+      return 4;
+    case DType::f8e5m2:
+      return 3;
+    case DType::boolean:
+      return 1;
     case DType::i64:
     case DType::i32:
     case DType::i16:
     case DType::i8:
-    case DType::i4: return bit_width(dtype) - 1;
+    case DType::i4:
+      return bit_width(dtype) - 1;
     case DType::u8:
-    case DType::u4: return bit_width(dtype);
+    case DType::u4:
+      return bit_width(dtype);
   }
   return 0;
 }
@@ -164,11 +173,15 @@ bool is_exact_cast(DType from, DType to) {
     return precision(from) <= precision(to);
   }
   switch (to) {
-    case DType::f64: return true;
-    case DType::f32: return from != DType::f64;
+    case DType::f64:
+      return true;
+    case DType::f32:
+      return from != DType::f64;
     case DType::f16:
-    case DType::bf16: return from == DType::f8e4m3 || from == DType::f8e5m2;
-    default: return false;
+    case DType::bf16:
+      return from == DType::f8e4m3 || from == DType::f8e5m2;
+    default:
+      return false;
   }
 }
 
@@ -236,7 +249,9 @@ Value* select_constant(Operation& root, Rewriter& rewriter) {
 }
 
 // select(c, x, x) -> x
-Value* select_same(Operation& root, Rewriter&) { return root.operand(1) == root.operand(2) ? root.operand(1) : nullptr; }
+Value* select_same(Operation& root, Rewriter&) {
+  return root.operand(1) == root.operand(2) ? root.operand(1) : nullptr;
+}
 
 // select(not c, x, y) -> select(c, y, x)
 Value* select_negated(Operation& root, Rewriter& rewriter) {
@@ -253,7 +268,8 @@ Value* reduce_nothing(Operation& root, Rewriter& rewriter) {
   bool sum = root.is(Op::reduce_sum) || root.is(Op::reduce_mean);
   if (sum && is_float(x->type.dtype)) return nullptr;
   const std::vector<int64_t>& axes = root.attributes.integers("axes");
-  bool nothing = std::all_of(axes.begin(), axes.end(), [&](int64_t axis) { return x->type.shape[static_cast<size_t>(axis)].is(1); });
+  bool nothing = std::all_of(axes.begin(), axes.end(),
+                             [&](int64_t axis) { return x->type.shape[static_cast<size_t>(axis)].is(1); });
   return nothing ? rewriter.make(Op::reshape, {root.operand(0)}, {{"shape", root.result()->type.shape}}) : nullptr;
 }
 

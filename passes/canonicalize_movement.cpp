@@ -70,8 +70,9 @@ Value* merge_slices(Operation& root, Rewriter& rewriter) {
     starts[i] = starts[i] + root.attributes.dims("starts")[i] * Dim(steps[i]);
     if (__builtin_mul_overflow(steps[i], root.attributes.integers("steps")[i], &steps[i])) return nullptr;
   }
-  return rewriter.make(Op::slice, {inner->operand(0)},
-                       {{"starts", std::move(starts)}, {"sizes", root.attributes.dims("sizes")}, {"steps", std::move(steps)}});
+  return rewriter.make(
+      Op::slice, {inner->operand(0)},
+      {{"starts", std::move(starts)}, {"sizes", root.attributes.dims("sizes")}, {"steps", std::move(steps)}});
 }
 
 // slice(concat(a, b)) -> slice(a)   (where the slice lies in one part: it starts in it and is no longer than the rest)
@@ -148,12 +149,14 @@ Value* gather_one(Operation& root, Rewriter& rewriter) {
   const Dim& length = data->type.shape[axis];
   int64_t i = index->i64(0);
   int64_t needed = i >= 0 ? i + 1 : -i;  // elements the axis must have, so that nothing is clamped
-  if (i < -(int64_t{1} << 32) || i > int64_t{1} << 32 || length.lower_bound(rewriter.symbols()) < needed) return nullptr;
+  if (i < -(int64_t{1} << 32) || i > int64_t{1} << 32 || length.lower_bound(rewriter.symbols()) < needed)
+    return nullptr;
   Shape starts(data->type.shape.size(), Dim(0)), sizes = data->type.shape;
   starts[axis] = i >= 0 ? Dim(i) : length + Dim(i);
   sizes[axis] = 1;
   std::vector<int64_t> steps(sizes.size(), 1);
-  Value* row = rewriter.make(Op::slice, {data}, {{"starts", std::move(starts)}, {"sizes", std::move(sizes)}, {"steps", std::move(steps)}});
+  Value* row = rewriter.make(Op::slice, {data},
+                             {{"starts", std::move(starts)}, {"sizes", std::move(sizes)}, {"steps", std::move(steps)}});
   return row ? rewriter.make(Op::reshape, {row}, {{"shape", root.result()->type.shape}}) : nullptr;
 }
 

@@ -104,7 +104,8 @@ class Folder {
     Result<std::vector<Tensor>> results = evaluate(operation, operands, {}, module_.weights.get());
     if (!results) return false;  // what cannot be evaluated stays, and fails when it runs
     release(operation);
-    values_.emplace(operation.result(), Folded{std::move((*results)[0]), stem_of(operation), operation.result()->uses().size()});
+    values_.emplace(operation.result(),
+                    Folded{std::move((*results)[0]), stem_of(operation), operation.result()->uses().size()});
     spent_bytes_ += *bytes;
     return true;
   }
@@ -174,7 +175,8 @@ class Folder {
     } else {
       std::string name = unique_name(folded.stem);
       module_.weights->add(name, std::move(folded.tensor));
-      created = block.insert(&operation, Op::weight, {}, {{"name", name}, {"dtype", type.dtype}, {"shape", type.shape}}, {type});
+      created = block.insert(&operation, Op::weight, {}, {{"name", name}, {"dtype", type.dtype}, {"shape", type.shape}},
+                             {type});
     }
     created->origins = operation.origins;
     created->result()->name = operation.result()->name;
@@ -192,7 +194,7 @@ class Folder {
 
   struct Folded {
     Tensor tensor;
-    std::string stem;   // of the name, should it become a weight
+    std::string stem;      // of the name, should it become a weight
     size_t open_uses = 0;  // by operations that are not folded
   };
 

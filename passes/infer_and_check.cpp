@@ -14,7 +14,8 @@ Result<bool> infer_block(Block& block) {
     std::vector<Type> operands = operation->operand_types();
     Result<std::vector<Type>> types = infer_types(operation->op, operands, operation->attributes);
     if (!types) {
-      std::string place = operation->origins.empty() ? std::string(to_string(operation->op)) : join(operation->origins, ", ");
+      std::string place =
+          operation->origins.empty() ? std::string(to_string(operation->op)) : join(operation->origins, ", ");
       return std::move(types).error().within(place);
     }
     for (size_t i = 0; i < types->size() && i < operation->result_count(); ++i) {

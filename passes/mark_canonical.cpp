@@ -7,7 +7,8 @@ namespace rtx {
 Result<bool> mark_canonical(Module& module, PassContext&) {
   if (module.stage == Stage::canonical) return false;
   if (module.stage != Stage::imported) {
-    return make_error(ErrorKind::usage, "E011", concat("a module of stage ", to_string(module.stage), " cannot become canonical"))
+    return make_error(ErrorKind::usage, "E011",
+                      concat("a module of stage ", to_string(module.stage), " cannot become canonical"))
         .with_expected("stage imported");
   }
   module.stage = Stage::canonical;

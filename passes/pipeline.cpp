@@ -22,7 +22,8 @@ namespace {
 constexpr PassEntry passes[] = {
     {"infer_and_check", infer_and_check, "infer all types again and verify", Stage::canonical},
     {"canonicalize", canonicalize, "rewrite operations into simpler equal ones", Stage::canonical},
-    {"fold_constants", fold_constants, "evaluate operations on constants and weights, within budgets", Stage::canonical},
+    {"fold_constants", fold_constants, "evaluate operations on constants and weights, within budgets",
+     Stage::canonical},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, "merge operations that compute the same",
      Stage::canonical},
     {"eliminate_dead_values", eliminate_dead_values, "erase operations without uses", Stage::planned},
@@ -30,9 +31,9 @@ constexpr PassEntry passes[] = {
 };
 
 constexpr std::string_view canonical[] = {
-    "infer_and_check",                  // nothing below works on wrong types
-    "canonicalize",                     // before folding: x * 1 and casts back and forth vanish instead of being computed
-    "fold_constants",                   //
+    "infer_and_check",  // nothing below works on wrong types
+    "canonicalize",     // before folding: x * 1 and casts back and forth vanish instead of being computed
+    "fold_constants",   //
     "eliminate_common_subexpressions",  // after folding: equal constants make more operations equal
     "canonicalize",                     // what folding and merging brought together
     "eliminate_dead_values",            // the weights that folding replaced
@@ -87,8 +88,8 @@ Result<PassTiming> run_pass(Module& module, const PassEntry& pass, PipelineOptio
 Error with_reproducer(Error error, const Module& before, std::span<const std::string> names, const std::string& path) {
   std::string text = concat(reproducer_line(names), "\n", print(before));
   Result<void> written = write_file(path, text);
-  error.diagnostics.front().notes.push_back(
-      written ? concat("reproducer: rtx-opt --reproduce ", path) : concat("no reproducer could be written to ", path));
+  error.diagnostics.front().notes.push_back(written ? concat("reproducer: rtx-opt --reproduce ", path)
+                                                    : concat("no reproducer could be written to ", path));
   return error;
 }
 

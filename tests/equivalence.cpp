@@ -32,7 +32,8 @@ Tensor random_tensor(DType dtype, std::vector<int64_t> shape, Random& random, bo
     } else if (specials && random.chance(3)) {
       tensor.set_f64(i, special_values[random.between(0, 6)]);
     } else {
-      tensor.set_f64(i, static_cast<double>(random.between(-40, 40)) / 16 + static_cast<double>(random.between(0, 9)) / 1000);
+      tensor.set_f64(
+          i, static_cast<double>(random.between(-40, 40)) / 16 + static_cast<double>(random.between(0, 9)) / 1000);
     }
   }
   return tensor;
@@ -85,7 +86,8 @@ SymbolValues random_binding(const Module& module, Random& random) {
   return values;
 }
 
-Result<std::vector<Tensor>> random_inputs(const Function& function, const SymbolValues& symbols, Random& random, bool specials) {
+Result<std::vector<Tensor>> random_inputs(const Function& function, const SymbolValues& symbols, Random& random,
+                                          bool specials) {
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < function.block.argument_count(); ++i) {
     const Type& type = function.block.argument(i)->type;
@@ -126,8 +128,8 @@ std::optional<std::string> find_difference(const Module& before, const Module& a
       for (size_t i = 0; i < expected->size(); ++i) {
         std::string where;
         if (!same_bits((*expected)[i], (*got)[i], where)) {
-          return concat("output \"", function->output_names[i], "\" of '", function->name, "' in round ", round, " of seed ",
-                        static_cast<int64_t>(seed), ": ", where);
+          return concat("output \"", function->output_names[i], "\" of '", function->name, "' in round ", round,
+                        " of seed ", static_cast<int64_t>(seed), ": ", where);
         }
       }
     }

@@ -184,8 +184,9 @@ constinit const OpSpec op_div = binary("div", "lhs / rhs; integers truncate towa
 constinit const OpSpec op_pow = {
     .name = "pow",
     .family = OpFamily::elementwise,
-    .summary = "base to the exponent, in the dtype of the base; integers wrap, and a negative integer exponent gives the "
-               "truncated reciprocal (0 for base 0).",
+    .summary =
+        "base to the exponent, in the dtype of the base; integers wrap, and a negative integer exponent gives the "
+        "truncated reciprocal (0 for base 0).",
     .operands = {{{"base", number_dtype}, {"exponent", number_dtype}}},
     .traits = trait_broadcasts,
     .infer = infer_pow,
@@ -195,8 +196,9 @@ constinit const OpSpec op_pow = {
 constinit const OpSpec op_mod = {
     .name = "mod",
     .family = OpFamily::elementwise,
-    .summary = "Remainder of lhs / rhs with the sign of rhs, or with the sign of lhs if `truncated` (C's fmod). "
-               "Integers: x mod 0 is 0.",
+    .summary =
+        "Remainder of lhs / rhs with the sign of rhs, or with the sign of lhs if `truncated` (C's fmod). "
+        "Integers: x mod 0 is 0.",
     .operands = {{{"lhs", number_dtype}, {"rhs", number_dtype}}},
     .attributes = {{{"truncated", AttrKind::boolean, "false"}}},
     .traits = trait_broadcasts,
@@ -204,10 +206,12 @@ constinit const OpSpec op_mod = {
     .evaluate = evaluate_mod,
 };
 
-constinit const OpSpec op_minimum = binary("minimum", "The smaller one; NaN if either is NaN, -0 is below 0.", number_dtype,
-                                           infer_binary, evaluate_arithmetic<nan_minimum, min_i64>, trait_commutative);
-constinit const OpSpec op_maximum = binary("maximum", "The larger one; NaN if either is NaN, -0 is below 0.", number_dtype,
-                                           infer_binary, evaluate_arithmetic<nan_maximum, max_i64>, trait_commutative);
+constinit const OpSpec op_minimum =
+    binary("minimum", "The smaller one; NaN if either is NaN, -0 is below 0.", number_dtype, infer_binary,
+           evaluate_arithmetic<nan_minimum, min_i64>, trait_commutative);
+constinit const OpSpec op_maximum =
+    binary("maximum", "The larger one; NaN if either is NaN, -0 is below 0.", number_dtype, infer_binary,
+           evaluate_arithmetic<nan_maximum, max_i64>, trait_commutative);
 constinit const OpSpec op_logical_and = binary("logical_and", "lhs and rhs.", bool_dtype, infer_binary,
                                                evaluate_comparison<no_floats, and_i64>, trait_commutative);
 constinit const OpSpec op_logical_or = binary("logical_or", "lhs or rhs.", bool_dtype, infer_binary,

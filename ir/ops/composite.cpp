@@ -158,8 +158,9 @@ constinit const OpSpec op_rms_norm = {
 constinit const OpSpec op_gelu = {
     .name = "gelu",
     .family = OpFamily::composite,
-    .summary = "x * (1 + erf(x / sqrt(2))) / 2, or with approximate = \"tanh\" "
-               "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2.",
+    .summary =
+        "x * (1 + erf(x / sqrt(2))) / 2, or with approximate = \"tanh\" "
+        "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2.",
     .operands = {{{"x", float_dtype}}},
     .attributes = {{{"approximate", AttrKind::string, "none"}}},
     .infer = infer_gelu,

@@ -20,10 +20,12 @@ Result<std::vector<Type>> infer_matmul(const InferContext& context) {
   const Dim &m = lhs[lhs.size() - (transpose_lhs ? 1 : 2)], &lhs_k = lhs[lhs.size() - (transpose_lhs ? 2 : 1)];
   const Dim &n = rhs[rhs.size() - (transpose_rhs ? 2 : 1)], &rhs_k = rhs[rhs.size() - (transpose_rhs ? 1 : 2)];
   if (!context.same(lhs_k, rhs_k)) {
-    return rule_error(context, "matmul_c1", "inner dimensions differ",
-                      concat("lhs.shape[", transpose_lhs ? "-2" : "-1", "] == rhs.shape[", transpose_rhs ? "-1" : "-2", "]"));
+    return rule_error(
+        context, "matmul_c1", "inner dimensions differ",
+        concat("lhs.shape[", transpose_lhs ? "-2" : "-1", "] == rhs.shape[", transpose_rhs ? "-1" : "-2", "]"));
   }
-  RTX_ASSIGN(Shape shape, broadcast_shapes(context, Shape(lhs.begin(), lhs.end() - 2), Shape(rhs.begin(), rhs.end() - 2)));
+  RTX_ASSIGN(Shape shape,
+             broadcast_shapes(context, Shape(lhs.begin(), lhs.end() - 2), Shape(rhs.begin(), rhs.end() - 2)));
   shape.push_back(m);
   shape.push_back(n);
   return std::vector<Type>{{context.operands[0].dtype, std::move(shape)}};
@@ -31,8 +33,8 @@ Result<std::vector<Type>> infer_matmul(const InferContext& context) {
 
 // sum over k of lhs[m, k] * rhs[k, n] for each batch; `at` turns a sum into an element of `out`.
 template <typename T, typename MultiplyAdd, typename Store>
-void matmul(const EvaluateContext& context, const std::vector<T>& lhs, const std::vector<T>& rhs, MultiplyAdd multiply_add,
-            Store store) {
+void matmul(const EvaluateContext& context, const std::vector<T>& lhs, const std::vector<T>& rhs,
+            MultiplyAdd multiply_add, Store store) {
   const std::vector<int64_t>&lhs_shape = context.operands[0]->shape, &rhs_shape = context.operands[1]->shape;
   const std::vector<int64_t>& shape = context.results[0].shape;
   size_t rank = shape.size();
@@ -57,7 +59,8 @@ void matmul(const EvaluateContext& context, const std::vector<T>& lhs, const std
       for (int64_t p = 0; p < k; ++p) {
         T x = lhs[static_cast<size_t>(at[0] + i * lhs_m + p * lhs_k)];
         const T* row = rhs.data() + at[1] + p * rhs_k;
-        for (int64_t j = 0; j < n; ++j) sums[static_cast<size_t>(j)] = multiply_add(x, row[j * rhs_n], sums[static_cast<size_t>(j)]);
+        for (int64_t j = 0; j < n; ++j)
+          sums[static_cast<size_t>(j)] = multiply_add(x, row[j * rhs_n], sums[static_cast<size_t>(j)]);
       }
       for (int64_t j = 0; j < n; ++j) store((b * m + i) * n + j, sums[static_cast<size_t>(j)]);
     }
@@ -68,12 +71,14 @@ Result<std::vector<Tensor>> evaluate_matmul(const EvaluateContext& context) {
   Tensor out = context.results[0];
   const Tensor &lhs = *context.operands[0], &rhs = *context.operands[1];
   if (in_f64(lhs)) {
-    matmul(context, load_all_f64(lhs), load_all_f64(rhs), [](double x, double y, double sum) { return sum + x * y; },
-           [&](int64_t i, double sum) { out.set_f64(i, sum); });
+    matmul(
+        context, load_all_f64(lhs), load_all_f64(rhs), [](double x, double y, double sum) { return sum + x * y; },
+        [&](int64_t i, double sum) { out.set_f64(i, sum); });
   } else {
-    matmul(context, load_all_i64(lhs), load_all_i64(rhs),
-           [](int64_t x, int64_t y, int64_t sum) { return wrap_add(sum, wrap_mul(x, y)); },
-           [&](int64_t i, int64_t sum) { out.set_i64(i, sum); });
+    matmul(
+        context, load_all_i64(lhs), load_all_i64(rhs),
+        [](int64_t x, int64_t y, int64_t sum) { return wrap_add(sum, wrap_mul(x, y)); },
+        [&](int64_t i, int64_t sum) { out.set_i64(i, sum); });
   }
   return one(std::move(out));
 }

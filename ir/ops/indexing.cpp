@@ -128,8 +128,9 @@ Result<std::vector<Tensor>> evaluate_gather_elements(const EvaluateContext& cont
 constinit const OpSpec op_gather = {
     .name = "gather",
     .family = OpFamily::indexing,
-    .summary = "Slices of data along an axis at the given indices, whose shape takes the place of the axis. Negative "
-               "indices wrap, others outside are clamped.",
+    .summary =
+        "Slices of data along an axis at the given indices, whose shape takes the place of the axis. Negative "
+        "indices wrap, others outside are clamped.",
     .operands = {{{"data", any_dtype}, {"indices", index_dtype}}},
     .attributes = {{{"axis", AttrKind::integer, "0"}}},
     .infer = infer_gather,
@@ -142,8 +143,9 @@ constinit const OpSpec op_gather = {
 constinit const OpSpec op_gather_nd = {
     .name = "gather_nd",
     .family = OpFamily::indexing,
-    .summary = "The last axis of indices holds index tuples into data, after `batch_dims` common axes. Negative indices "
-               "wrap, others outside are clamped.",
+    .summary =
+        "The last axis of indices holds index tuples into data, after `batch_dims` common axes. Negative indices "
+        "wrap, others outside are clamped.",
     .operands = {{{"data", any_dtype}, {"indices", index_dtype}}},
     .attributes = {{{"batch_dims", AttrKind::integer, "0"}}},
     .infer = infer_gather_nd,
@@ -155,8 +157,9 @@ constinit const OpSpec op_gather_nd = {
 constinit const OpSpec op_gather_elements = {
     .name = "gather_elements",
     .family = OpFamily::indexing,
-    .summary = "result[i] = data[i with i[axis] replaced by indices[i]]. Negative indices wrap, others outside are "
-               "clamped.",
+    .summary =
+        "result[i] = data[i with i[axis] replaced by indices[i]]. Negative indices wrap, others outside are "
+        "clamped.",
     .operands = {{{"data", any_dtype}, {"indices", index_dtype}}},
     .attributes = {{{"axis", AttrKind::integer, "0"}}},
     .infer = infer_gather_elements,

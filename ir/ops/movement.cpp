@@ -27,9 +27,10 @@ Result<std::vector<Type>> infer_reshape(const InferContext& context) {
   RTX_TRY(check_not_negative(context, "reshape_c2", shape));
   Dim count = context.operands[0].element_count(), new_count = Type{DType::f32, shape}.element_count();
   if (!context.same(count, new_count)) {
-    return rule_error(context, "reshape_c1",
-                      concat("element counts differ: ", count.str(), " and ", new_count.str(), " of ", to_string(shape)),
-                      "equal element counts");
+    return rule_error(
+        context, "reshape_c1",
+        concat("element counts differ: ", count.str(), " and ", new_count.str(), " of ", to_string(shape)),
+        "equal element counts");
   }
   return result(context, shape);
 }
@@ -157,7 +158,8 @@ Result<std::vector<Type>> infer_concat(const InferContext& context) {
       if (i == static_cast<size_t>(axis)) {
         shape[i] = shape[i] + part.shape[i];
       } else if (!context.same(shape[i], part.shape[i])) {
-        return rule_error(context, "concat_c2", concat("axis ", i, " differs"), concat("equal axes, except axis ", axis));
+        return rule_error(context, "concat_c2", concat("axis ", i, " differs"),
+                          concat("equal axes, except axis ", axis));
       }
     }
   }
@@ -222,7 +224,8 @@ Result<std::vector<Type>> infer_iota(const InferContext& context) {
   RTX_TRY(check_axis(context, "axis", static_cast<int>(shape.size())));
   RTX_TRY(check_not_negative(context, "iota_c1", shape));
   if (!number_dtype(dtype)) {
-    return rule_error(context, "iota_c2", concat("dtype ", to_string(dtype), " is not a number"), "a float or integer dtype");
+    return rule_error(context, "iota_c2", concat("dtype ", to_string(dtype), " is not a number"),
+                      "a float or integer dtype");
   }
   return std::vector<Type>{{dtype, shape}};
 }

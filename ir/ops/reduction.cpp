@@ -146,7 +146,8 @@ bool ties(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)
 bool ties(int64_t a, int64_t b) { return a == b; }
 
 template <typename T>
-void argmax_rows(const std::vector<T>& x, const std::vector<int64_t>& shape, size_t axis, bool select_last, Tensor& out) {
+void argmax_rows(const std::vector<T>& x, const std::vector<int64_t>& shape, size_t axis, bool select_last,
+                 Tensor& out) {
   int64_t length = shape[axis], inner = extent(shape, axis + 1, shape.size());
   for (int64_t i = 0, n = out.element_count(); i < n; ++i) {
     int64_t base = i / inner * length * inner + i % inner, best = 0;
@@ -211,19 +212,23 @@ Result<std::vector<Tensor>> evaluate_cumsum(const EvaluateContext& context) {
 
 // reduce_c1: axes are different, in range and in rising order
 constinit const OpSpec op_reduce_sum = reduction("reduce_sum", "Sum over the axes; 0 over none.", evaluate_sum);
-constinit const OpSpec op_reduce_mean = reduction(
-    "reduce_mean", "Mean over the axes; NaN over no elements. Integers: the truncated quotient, 0 over none.", evaluate_mean);
-constinit const OpSpec op_reduce_max = reduction(
-    "reduce_max", "Maximum over the axes; NaN if one is NaN; -inf or the lowest integer over no elements.", evaluate_max);
-constinit const OpSpec op_reduce_min = reduction(
-    "reduce_min", "Minimum over the axes; NaN if one is NaN; inf or the highest integer over no elements.", evaluate_min);
+constinit const OpSpec op_reduce_mean =
+    reduction("reduce_mean", "Mean over the axes; NaN over no elements. Integers: the truncated quotient, 0 over none.",
+              evaluate_mean);
+constinit const OpSpec op_reduce_max =
+    reduction("reduce_max", "Maximum over the axes; NaN if one is NaN; -inf or the lowest integer over no elements.",
+              evaluate_max);
+constinit const OpSpec op_reduce_min =
+    reduction("reduce_min", "Minimum over the axes; NaN if one is NaN; inf or the highest integer over no elements.",
+              evaluate_min);
 constinit const OpSpec op_reduce_prod = reduction("reduce_prod", "Product over the axes; 1 over none.", evaluate_prod);
 
 constinit const OpSpec op_argmax = {
     .name = "argmax",
     .family = OpFamily::reduction,
-    .summary = "Index of the largest element along an axis, as i64: the first of equal ones, or the last if `select_last`. "
-               "NaN counts as largest; 0 over no elements.",
+    .summary =
+        "Index of the largest element along an axis, as i64: the first of equal ones, or the last if `select_last`. "
+        "NaN counts as largest; 0 over no elements.",
     .operands = {{{"x", number_dtype}}},
     .attributes = {{{"axis", AttrKind::integer},
                     {"keepdims", AttrKind::boolean, "false"},

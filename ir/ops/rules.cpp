@@ -6,7 +6,8 @@
 
 namespace rtx {
 
-Diagnostic rule_error(const InferContext& context, std::string_view id, std::string message, std::string expected) {
+Diagnostic rule_error(const InferContext& context, std::string_view id, std::string_view message,
+                      std::string expected) {
   const OpSpec& record = spec(context.op);
   std::string got;
   for (size_t i = 0; i < context.operands.size(); ++i) {

@@ -15,7 +15,7 @@
 namespace rtx {
 
 // An invalid-input diagnostic of the rule `id`, with the operand types as what was found.
-Diagnostic rule_error(const InferContext& context, std::string_view id, std::string message, std::string expected);
+Diagnostic rule_error(const InferContext& context, std::string_view id, std::string_view message, std::string expected);
 
 // dtype_c1 for the operands from `first` on.
 Result<void> check_same_dtype(const InferContext& context, size_t first = 0);

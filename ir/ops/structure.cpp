@@ -24,7 +24,8 @@ Result<std::vector<Type>> infer_weight(const InferContext& context) {
   const Shape& shape = context.attributes.dims("shape");
   for (const Dim& dim : shape) {
     if (!dim.is_constant() || dim.constant() < 0) {
-      return rule_error(context, "weight_c1", concat("the shape of weight \"", context.attributes.string("name"), "\" is not constant"),
+      return rule_error(context, "weight_c1",
+                        concat("the shape of weight \"", context.attributes.string("name"), "\" is not constant"),
                         "constant axes, 0 or more")
           .with_got(to_string(shape));
     }
@@ -40,7 +41,8 @@ Result<std::vector<Tensor>> evaluate_weight(const EvaluateContext& context) {
   }
   RTX_ASSIGN(Tensor tensor, context.weights->load(name));
   if (tensor.dtype != context.results[0].dtype || tensor.shape != context.results[0].shape) {
-    return make_error(ErrorKind::invalid, "E620", concat("weight \"", escape_text(name), "\" has another type in its file"))
+    return make_error(ErrorKind::invalid, "E620",
+                      concat("weight \"", escape_text(name), "\" has another type in its file"))
         .with_expected(context.results[0].type_str())
         .with_got(tensor.type_str());
   }

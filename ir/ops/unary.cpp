@@ -165,9 +165,10 @@ constinit const OpSpec op_is_inf = {
 constinit const OpSpec op_cast = {
     .name = "cast",
     .family = OpFamily::elementwise,
-    .summary = "Another dtype. Floats round to nearest even; a float to an integer truncates and saturates, NaN gives 0; "
-               "an integer to a narrower one keeps the low bits; non-zero and NaN give true. `saturate` is for f8: clamp "
-               "to the largest finite value instead of giving NaN or infinity.",
+    .summary =
+        "Another dtype. Floats round to nearest even; a float to an integer truncates and saturates, NaN gives 0; "
+        "an integer to a narrower one keeps the low bits; non-zero and NaN give true. `saturate` is for f8: clamp "
+        "to the largest finite value instead of giving NaN or infinity.",
     .operands = {{{"x", any_dtype}}},
     .attributes = {{{"to", AttrKind::dtype}, {"saturate", AttrKind::boolean, "true"}}},
     .infer = infer_cast,

@@ -45,8 +45,8 @@ TEST_CASE("rtx-opt runs the named passes and prints the module") {
 TEST_CASE("rtx-opt shows what each pass did and how long it took on stderr") {
   TempFolder folder;
   std::string path = folder.file("m.rtxir", doubled);
-  CommandResult result = opt({"--passes=canonicalize,eliminate_dead_values", "--print-after-all", "--time-passes", "--round-trip",
-                              path, "-o", folder / "out.rtxir"});
+  CommandResult result = opt({"--passes=canonicalize,eliminate_dead_values", "--print-after-all", "--time-passes",
+                              "--round-trip", path, "-o", folder / "out.rtxir"});
   CHECK(result.exit_code == 0);
   CHECK(result.out.empty());
   CHECK(contains(result.err, "# after canonicalize\nrtxir 1"));
@@ -59,7 +59,8 @@ TEST_CASE("rtx-opt shows what each pass did and how long it took on stderr") {
 TEST_CASE("rtx-opt lists its passes and the operations") {
   CommandResult passes = opt({"--list-passes"});
   CHECK(passes.exit_code == 0);
-  for (std::string_view name : {"canonicalize", "fold_constants", "eliminate_common_subexpressions", "mark_canonical"}) {
+  for (std::string_view name :
+       {"canonicalize", "fold_constants", "eliminate_common_subexpressions", "mark_canonical"}) {
     CHECK(contains(passes.out, name));
   }
   CHECK(contains(opt({"--list-ops"}).out, "| `matmul` |"));
@@ -74,14 +75,16 @@ TEST_CASE("rtx-opt refuses bad command lines and bad modules") {
   CHECK(contains(unknown.err, "--list-passes"));
   CHECK(opt({"--no-such-flag"}).exit_code == 2);
   CHECK(opt({folder / "missing.rtxir"}).exit_code == 9);
-  std::string broken = folder.file("broken.rtxir", "rtxir 1\nstage imported\nfunc @main() {\n  %0 = frob() : tensor<[], f32>\n}\n");
+  std::string broken =
+      folder.file("broken.rtxir", "rtxir 1\nstage imported\nfunc @main() {\n  %0 = frob() : tensor<[], f32>\n}\n");
   CommandResult refused = opt({broken, "-o", folder / "out.rtxir"});
   CHECK(refused.exit_code == 3);
   CHECK(contains(refused.err, "broken.rtxir:4:"));
   CHECK_FALSE(fs::exists(folder / "out.rtxir"));
   CHECK(contains(opt({"--diagnostics-format=json", broken}).err, "\"RTX-E151\""));
   CHECK(opt({"--reproduce", path}).exit_code == 2);
-  std::string fused = folder.file("fused.rtxir", "rtxir 1\nstage fused\nfunc @main(%0 \"x\": tensor<[2], f32>) {\n  yield(%0)\n} outputs \"y\"\n");
+  std::string fused = folder.file(
+      "fused.rtxir", "rtxir 1\nstage fused\nfunc @main(%0 \"x\": tensor<[2], f32>) {\n  yield(%0)\n} outputs \"y\"\n");
   CHECK(contains(opt({"--passes=canonicalize", fused}).err, "[RTX-E011]"));
 }
 

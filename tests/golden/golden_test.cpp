@@ -1,5 +1,5 @@
-// Runs the files of tests/golden/<pass>/*.rtxir: input, `# expect:`, output; and those of tests/golden/{text,ops}, whose
-// errors stand as `# error: MESSAGE [ID]` on the lines that cause them.
+// Runs the files of tests/golden/<pass>/*.rtxir: input, `# expect:`, output; and those of tests/golden/{text,ops},
+// whose errors stand as `# error: MESSAGE [ID]` on the lines that cause them.
 
 #include <doctest/doctest.h>
 
@@ -12,9 +12,9 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "tests/equivalence.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
+#include "tests/equivalence.h"
 
 namespace rtx::testing {
 namespace {
@@ -94,8 +94,8 @@ void check_pass_file(const std::string& path, const std::string& pass) {
   REQUIRE_MESSAGE(report, to_string(report.error().first()));
 
   std::string output = print(**module);
-  std::string result = output == print(*before) ? concat(input, expect_line, " unchanged\n")
-                                                : concat(input, expect_line, "\n", output);
+  std::string result =
+      output == print(*before) ? concat(input, expect_line, " unchanged\n") : concat(input, expect_line, "\n", output);
   // Before blessing: what computes something else is never an expected output.
   std::optional<std::string> difference = find_difference(*before, **module, 1);
   REQUIRE_MESSAGE(!difference, path, ": the pass changes what is computed: ", difference.value_or(""));
@@ -200,7 +200,8 @@ TEST_CASE("each numbered rule of an op has a golden file of its name") {
   for (const std::string& id : ids) {
     std::string path = golden_folder(concat("ops/", id, ".rtxir"));
     CHECK_MESSAGE(fs::exists(path), id, " has no ", path);
-    if (fs::exists(path)) CHECK_MESSAGE(read(path).find(concat("[", id, "]")) != std::string::npos, path, " does not expect ", id);
+    if (fs::exists(path))
+      CHECK_MESSAGE(read(path).find(concat("[", id, "]")) != std::string::npos, path, " does not expect ", id);
   }
 }
 

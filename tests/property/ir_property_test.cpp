@@ -1,5 +1,5 @@
-// Properties that hold for every module, tried on random ones. A failure prints the seed; RTX_SEED=n runs that one only,
-// RTX_PROPERTY_CASES=n as many.
+// Properties that hold for every module, tried on random ones. A failure prints the seed; RTX_SEED=n runs that one
+// only, RTX_PROPERTY_CASES=n as many.
 
 #include <doctest/doctest.h>
 

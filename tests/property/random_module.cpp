@@ -8,8 +8,8 @@ namespace rtx::testing {
 
 namespace {
 
-const std::vector<DType> dtypes = {DType::f32, DType::f32, DType::f16, DType::f64, DType::bf16, DType::i64, DType::i32,
-                                   DType::i8,  DType::u8,  DType::boolean};
+const std::vector<DType> dtypes = {DType::f32, DType::f32, DType::f16, DType::f64, DType::bf16,
+                                   DType::i64, DType::i32, DType::i8,  DType::u8,  DType::boolean};
 
 class Generator {
  public:
@@ -40,11 +40,16 @@ class Generator {
 
   Dim dim() {
     switch (random_.between(0, 5)) {
-      case 0: return 1;
-      case 1: return Dim::symbol("b");
-      case 2: return Dim::symbol("s");
-      case 3: return Dim::symbol("b") + Dim::symbol("s");
-      default: return random_.between(1, 4);
+      case 0:
+        return 1;
+      case 1:
+        return Dim::symbol("b");
+      case 2:
+        return Dim::symbol("s");
+      case 3:
+        return Dim::symbol("b") + Dim::symbol("s");
+      default:
+        return random_.between(1, 4);
     }
   }
   Shape shape() {
@@ -61,7 +66,8 @@ class Generator {
   // Recent values more often, so that chains grow.
   Value* operand() {
     int64_t last = static_cast<int64_t>(values_.size()) - 1;
-    return values_[static_cast<size_t>(flip() ? random_.between(std::max<int64_t>(0, last - 4), last) : random_.between(0, last))];
+    return values_[static_cast<size_t>(flip() ? random_.between(std::max<int64_t>(0, last - 4), last)
+                                              : random_.between(0, last))];
   }
   // A value that fits beside `other`: the same, a constant, or one of its type.
   Value* partner(Value* other) {
@@ -81,7 +87,8 @@ class Generator {
     double number = numbers[random_.between(0, 8)];
     for (int64_t i = 0; i < tensor.element_count(); ++i) {
       if (!uniform) number = numbers[random_.between(0, 8)];
-      is_float(dtype) ? tensor.set_f64(i, number) : tensor.set_i64(i, dtype == DType::boolean ? number != 0 : static_cast<int64_t>(number));
+      is_float(dtype) ? tensor.set_f64(i, number)
+                      : tensor.set_i64(i, dtype == DType::boolean ? number != 0 : static_cast<int64_t>(number));
     }
     return create(Op::constant, {}, {{"value", std::move(tensor)}});
   }
@@ -101,13 +108,20 @@ class Generator {
     const OpSpec& record = spec(op);
     Value* x = operand();
     switch (record.family) {
-      case OpFamily::structure: return structure(op);
-      case OpFamily::elementwise: return elementwise(op, x);
-      case OpFamily::movement: return movement(op, x) != nullptr;
-      case OpFamily::indexing: return indexing(op, x) != nullptr;
-      case OpFamily::reduction: return reduction(op, x) != nullptr;
-      case OpFamily::contraction: return contraction(op, x) != nullptr;
-      case OpFamily::composite: return composite(op, x) != nullptr;
+      case OpFamily::structure:
+        return structure(op);
+      case OpFamily::elementwise:
+        return elementwise(op, x);
+      case OpFamily::movement:
+        return movement(op, x) != nullptr;
+      case OpFamily::indexing:
+        return indexing(op, x) != nullptr;
+      case OpFamily::reduction:
+        return reduction(op, x) != nullptr;
+      case OpFamily::contraction:
+        return contraction(op, x) != nullptr;
+      case OpFamily::composite:
+        return composite(op, x) != nullptr;
     }
     return false;
   }
@@ -141,7 +155,11 @@ class Generator {
     Shape to = from, zeros(from.size(), Dim(0));
     std::vector<int64_t> ones(from.size(), 1);
     size_t at = static_cast<size_t>(axis(x));
-    if (op == Op::iota) return create(op, {}, {{"shape", Shape{dim(), dim()}}, {"axis", random_.between(0, 1)}, {"dtype", flip() ? DType::i64 : DType::f32}});
+    if (op == Op::iota)
+      return create(op, {},
+                    {{"shape", Shape{dim(), dim()}},
+                     {"axis", random_.between(0, 1)},
+                     {"dtype", flip() ? DType::i64 : DType::f32}});
     if (op == Op::broadcast) {
       for (Dim& d : to) d = d.is(1) && flip() ? dim() : d;
       if (flip()) to.insert(to.begin(), dim());
@@ -160,7 +178,8 @@ class Generator {
     if (op == Op::transpose) {
       std::vector<int64_t> perm;
       for (size_t i = 0; i < from.size(); ++i) perm.push_back(static_cast<int64_t>(i));
-      for (size_t i = perm.size() - 1; i > 0; --i) std::swap(perm[i], perm[static_cast<size_t>(random_.between(0, static_cast<int64_t>(i)))]);
+      for (size_t i = perm.size() - 1; i > 0; --i)
+        std::swap(perm[i], perm[static_cast<size_t>(random_.between(0, static_cast<int64_t>(i)))]);
       return create(op, {x}, {{"perm", perm}});
     }
     if (op == Op::slice) {
@@ -208,14 +227,17 @@ class Generator {
 
   Value* composite(Op op, Value* x) {
     if (op == Op::softmax || op == Op::log_softmax) return create(op, {x}, {{"axis", axis(x)}});
-    if (op == Op::layer_norm || op == Op::rms_norm) return create(op, {x, constant(x->type.dtype)}, {{"axis", axis(x)}});
+    if (op == Op::layer_norm || op == Op::rms_norm)
+      return create(op, {x, constant(x->type.dtype)}, {{"axis", axis(x)}});
     return create(op, {x});
   }
 
   void finish() {
     std::vector<Value*> outputs;
     for (int64_t i = random_.between(1, 4); i > 0; --i) {
-      outputs.push_back(values_[values_.size() - 1 - static_cast<size_t>(random_.between(0, std::min<int64_t>(7, static_cast<int64_t>(values_.size()) - 1)))]);
+      outputs.push_back(values_[values_.size() - 1 -
+                                static_cast<size_t>(random_.between(
+                                    0, std::min<int64_t>(7, static_cast<int64_t>(values_.size()) - 1)))]);
       function_->output_names.push_back(concat("out", outputs.size()));
     }
     function_->block.insert(nullptr, Op::yield, std::move(outputs), {}, {});

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "tests/equivalence.h"
 #include "ir/module.h"
+#include "tests/equivalence.h"
 
 namespace rtx::testing {
 

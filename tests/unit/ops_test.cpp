@@ -22,7 +22,8 @@ std::unique_ptr<Module> parse(std::string_view text) {
 // Equal bits, any nan for any nan; within `relative` also other floats, since numpy's exp and ours may round
 // f64 differently before both round to f32.
 std::string difference(const Tensor& got, const Tensor& expected, double relative) {
-  if (got.dtype != expected.dtype || got.shape != expected.shape) return concat(got.type_str(), " for ", expected.type_str());
+  if (got.dtype != expected.dtype || got.shape != expected.shape)
+    return concat(got.type_str(), " for ", expected.type_str());
   for (int64_t i = 0; i < got.element_count(); ++i) {
     if (!is_float(got.dtype)) {
       if (got.i64(i) != expected.i64(i)) return concat("element ", i, ": ", got.i64(i), " for ", expected.i64(i));
@@ -69,7 +70,8 @@ TEST_CASE("casts to the eight-bit floats saturate or not as asked") {
   auto cast = [](std::string_view dtype, std::string_view saturate) {
     std::unique_ptr<Module> module = parse(concat(
         "rtxir 1\nstage imported\nfunc @main() {\n  %0 = constant() {value = dense<[3], f32, [1000, 1e6, inf]>} : "
-        "tensor<[3], f32>\n  %1 = cast(%0) {to = ", dtype, ", saturate = ", saturate, "} : tensor<[3], ", dtype,
+        "tensor<[3], f32>\n  %1 = cast(%0) {to = ",
+        dtype, ", saturate = ", saturate, "} : tensor<[3], ", dtype,
         ">\n  %2 = cast(%1) {to = f32} : tensor<[3], f32>\n  yield(%2)\n} outputs \"y\"\n"));
     Tensor y = std::move(evaluate(*module->functions[0], {}, *module->weights).value()[0]);
     return std::vector<double>{y.f64(0), y.f64(1), y.f64(2)};
@@ -84,7 +86,8 @@ TEST_CASE("casts to the eight-bit floats saturate or not as asked") {
 
 TEST_CASE("four-bit elements are moved one by one") {
   std::unique_ptr<Module> module = parse(
-      "rtxir 1\nstage imported\nfunc @main() {\n  %0 = constant() {value = dense<[3], i4, [1, -2, 3]>} : tensor<[3], i4>\n"
+      "rtxir 1\nstage imported\nfunc @main() {\n  %0 = constant() {value = dense<[3], i4, [1, -2, 3]>} : tensor<[3], "
+      "i4>\n"
       "  %1 = slice(%0) {starts = [2], sizes = [3], steps = [-1]} : tensor<[3], i4>\n"
       "  %2 = concat(%0, %1) {axis = 0} : tensor<[6], i4>\n  %3 = cast(%2) {to = i64} : tensor<[6], i64>\n  yield(%3)\n"
       "} outputs \"y\"\n");
@@ -144,7 +147,8 @@ TEST_CASE("an evaluation error names the node") {
 
 TEST_CASE("a weight is read from the store and its type is checked") {
   std::unique_ptr<Module> module = parse(
-      "rtxir 1\nstage imported\nfunc @main() {\n  %0 = weight() {name = \"w\", dtype = f32, shape = [2]} : tensor<[2], f32>\n"
+      "rtxir 1\nstage imported\nfunc @main() {\n  %0 = weight() {name = \"w\", dtype = f32, shape = [2]} : tensor<[2], "
+      "f32>\n"
       "  yield(%0)\n} outputs \"y\"\n");
   CHECK(evaluate(*module->functions[0], {}, *module->weights).error().first().id == "E620");
   module->weights->add("w", iota({2}));

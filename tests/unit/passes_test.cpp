@@ -26,7 +26,8 @@ const std::vector<std::string> fold = {"fold_constants"};
 
 TEST_CASE("the pass list expands the pipeline and refuses unknown names") {
   CHECK(parse_pass_list("").value().empty());
-  CHECK(parse_pass_list("canonicalize,fold_constants").value() == std::vector<std::string>{"canonicalize", "fold_constants"});
+  CHECK(parse_pass_list("canonicalize,fold_constants").value() ==
+        std::vector<std::string>{"canonicalize", "fold_constants"});
   CHECK(parse_pass_list("canonical").value().size() == canonical_pipeline().size());
   CHECK(parse_pass_list("canonicalize,,fold_constants").error().first().id == "E010");
   CHECK(parse_pass_list("canonicalise").error().first().kind == ErrorKind::usage);
@@ -34,8 +35,8 @@ TEST_CASE("the pass list expands the pipeline and refuses unknown names") {
 }
 
 TEST_CASE("the report says what each pass did") {
-  std::unique_ptr<Module> module = module_of(
-      "  %1 = neg(%0) : tensor<[n, 4], f32>\n  %2 = neg(%1) : tensor<[n, 4], f32>\n  yield(%2)\n");
+  std::unique_ptr<Module> module =
+      module_of("  %1 = neg(%0) : tensor<[n, 4], f32>\n  %2 = neg(%1) : tensor<[n, 4], f32>\n  yield(%2)\n");
   PipelineReport report = run_canonical_pipeline(*module).value();
   REQUIRE(report.timings.size() == canonical_pipeline().size());
   CHECK(report.timings[1].name == "canonicalize");
@@ -84,8 +85,8 @@ TEST_CASE("inference makes a type sharper after a symbol was replaced") {
 
 // 64 KiB f32 from a weight of as much.
 std::unique_ptr<Module> with_weight(std::string_view ops) {
-  std::unique_ptr<Module> module = module_of(concat(
-      "  %1 = weight() {name = \"w\", dtype = f32, shape = [4, 8192]} : tensor<[4, 8192], f32>\n", ops));
+  std::unique_ptr<Module> module = module_of(
+      concat("  %1 = weight() {name = \"w\", dtype = f32, shape = [4, 8192]} : tensor<[4, 8192], f32>\n", ops));
   module->weights->add("w", Tensor(DType::f32, {4, 8192}));
   return module;
 }
@@ -109,15 +110,16 @@ TEST_CASE("the budgets of folding hold") {
     limit(options.context);
     return run_pipeline(*module, fold, options).value().timings[0].changed;
   };
-  constexpr int64_t bytes = 4 * 8192 * 4;
+  constexpr int64_t bytes = int64_t{4} * 8192 * 4;
   CHECK_FALSE(changed(two_steps, [](PassContext& context) { context.max_folded_value_bytes = bytes - 1; }));
   CHECK_FALSE(changed(two_steps, [](PassContext& context) { context.max_folded_total_bytes = bytes - 1; }));
   CHECK(changed(two_steps, [](PassContext& context) { context.max_folded_total_bytes = bytes; }));
   constexpr std::string_view product =
-      "  %2 = matmul(%1, %1) {transpose_rhs = true} : tensor<[4, 4], f32>\n  %3 = matmul(%0, %2) : tensor<[n, 4], f32>\n"
+      "  %2 = matmul(%1, %1) {transpose_rhs = true} : tensor<[4, 4], f32>\n  %3 = matmul(%0, %2) : tensor<[n, 4], "
+      "f32>\n"
       "  yield(%3)\n";
-  CHECK(changed(product, [](PassContext& context) { context.max_folded_multiplies = 4 * 4 * 8192; }));
-  CHECK_FALSE(changed(product, [](PassContext& context) { context.max_folded_multiplies = 4 * 4 * 8192 - 1; }));
+  CHECK(changed(product, [](PassContext& context) { context.max_folded_multiplies = int64_t{4} * 4 * 8192; }));
+  CHECK_FALSE(changed(product, [](PassContext& context) { context.max_folded_multiplies = int64_t{4} * 4 * 8192 - 1; }));
   // The result is 64 bytes, but the weight would have to be read.
   CHECK_FALSE(changed(product, [](PassContext& context) { context.max_folded_value_bytes = bytes - 1; }));
 }
@@ -157,7 +159,8 @@ TEST_CASE("a hundred thousand operations are canonicalised in one walk") {
     body += concat("  ", name, " = transpose(", name, "d) {perm = [0, 1]} : tensor<[n, 4], f32>\n");
     last = name;
   }
-  std::unique_ptr<Module> module = module_of(concat(body, "  %out = exp(", last, ") : tensor<[n, 4], f32>\n  yield(%out)\n"));
+  std::unique_ptr<Module> module =
+      module_of(concat(body, "  %out = exp(", last, ") : tensor<[n, 4], f32>\n  yield(%out)\n"));
   std::vector<std::string> names = {"canonicalize"};
   CHECK(run_pipeline(*module, names));
   CHECK(module->functions[0]->block.size() == 2);
