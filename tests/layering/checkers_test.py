@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "scripts"))
+import check_error_ids  # noqa: E402
 import check_includes  # noqa: E402
 import check_standalone  # noqa: E402
 import dependencies  # noqa: E402
@@ -96,6 +97,26 @@ class Standalone(unittest.TestCase):
 
     def test_system_folders_and_formulas_pass(self):
         self.assertEqual([], self.complaints("a.md", "/usr/local/cuda, seq/data/2, build/root/x, /tmp\n"))
+
+
+class ErrorIds(unittest.TestCase):
+    def complaints(self, source, rows):
+        table = "".join(f"| {row} | invalid | what | do |\n" for row in rows)
+        with Tree({"ir/a.cpp": source, "docs/errors.md": table}) as root:
+            return check_error_ids.complaints(root)
+
+    def test_equal_lists_pass(self):
+        self.assertEqual([], self.complaints('f("E101"); g("W201"); h("axis_c1")', ["E101", "W201", "axis_c1"]))
+
+    def test_an_id_without_a_row_is_found(self):
+        self.assertEqual(["ir/a.cpp:2: error: 'E102' is not in docs/errors.md"], self.complaints('"E101"\n"E102"', ["E101"]))
+
+    def test_a_row_without_a_use_is_found(self):
+        self.assertEqual(["docs/errors.md: error: nothing uses 'E102'"], self.complaints('"E101"', ["E101", "E102"]))
+
+    def test_a_wrong_order_and_a_repetition_are_found(self):
+        self.assertEqual(1, len(self.complaints('"E101" "E102"', ["E102", "E101"])))
+        self.assertEqual(1, len(self.complaints('"E101"', ["E101", "E101"])))
 
 
 class Dependencies(unittest.TestCase):
