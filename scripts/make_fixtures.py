@@ -4,8 +4,13 @@ ONNX exporters of PyTorch, with PyTorch's own f32 results beside them.
 
     make_fixtures.py OUT [NAME.VARIANT ...]     for example: make_fixtures.py out bert.ts17 gpt2_step.dyn20
 
-A variant is the exporter and the opset: ts17 (TorchScript, opset 17) or dyn20 (dynamo, opset 20). Needs torch 2.11,
-transformers 5.17, onnx and onnxruntime; it is run by hand when a fixture is added, never by the tests.
+A variant is how the file is written, and the opset:
+    ts17       TorchScript exporter          dyn20      dynamo exporter
+    half17     TorchScript, f16 weights      bf20       dynamo, bf16 weights
+    ort17      TorchScript, then onnxruntime's offline transformer optimizer (com.microsoft operators)
+    int8dyn17  TorchScript, then onnxruntime's dynamic quantization; the expected results are onnxruntime's
+
+Needs torch 2.11, transformers 5.17, onnx and onnxruntime; it is run by hand when a fixture is added, never by the tests.
 """
 
 import argparse
@@ -58,6 +63,7 @@ def cases():
     mask[1, 11:] = 0  # the second row is padded
     pixels = torch.randn(BATCH, 3, 32, 32)
     mel = torch.randn(BATCH, 16, 40)
+    wave = torch.randn(BATCH, 400)
 
     def past(heads):
         names = [f"past_key_values.{layer}.{part}" for layer in range(LAYERS) for part in ("key", "value")]
@@ -102,12 +108,25 @@ def cases():
                                eos_token_id=2, decoder_start_token_id=1)
     t5 = hf.T5Config(vocab_size=VOCAB, d_model=HIDDEN, d_kv=HEAD_DIM, d_ff=FEED_FORWARD, num_layers=LAYERS,
                      num_decoder_layers=LAYERS, num_heads=HEADS, decoder_start_token_id=0, pad_token_id=0)
+    swin = hf.SwinConfig(image_size=32, patch_size=2, embed_dim=16, depths=[2, 2], num_heads=[2, 4], window_size=4)
+    wav2vec2 = hf.Wav2Vec2Config(vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=LAYERS,
+                                 num_attention_heads=HEADS, intermediate_size=FEED_FORWARD, conv_dim=(16, 16),
+                                 conv_stride=(5, 2), conv_kernel=(10, 3), num_feat_extract_layers=2,
+                                 num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=2)
+    gemma2 = hf.Gemma2Config(**DECODER, sliding_window=8, query_pre_attn_scalar=8)
     image_axes = {"pixel_values": {0: "batch"}}
+
+    def image(model, pixel_values):
+        return model(pixel_values=pixel_values).last_hidden_state
+
     return {
         "bert": Case(lambda: hf.BertModel(hf.BertConfig(**COMMON)), encoder, text, text_axes),
         "distilbert": Case(lambda: hf.DistilBertModel(distilbert), encoder, text, text_axes),
-        "vit": Case(lambda: hf.ViTModel(vit), lambda model, pixel_values: model(pixel_values=pixel_values).last_hidden_state,
-                    {"pixel_values": pixels}, image_axes),
+        "vit": Case(lambda: hf.ViTModel(vit), image, {"pixel_values": pixels}, image_axes),
+        "swin": Case(lambda: hf.SwinModel(swin), image, {"pixel_values": pixels}, {"pixel_values": {}}),
+        "wav2vec2": Case(lambda: hf.Wav2Vec2Model(wav2vec2),
+                         lambda model, wave: model(input_values=wave).last_hidden_state,
+                         {"input_values": wave}, {"input_values": {}}),
         "whisper_encoder": Case(lambda: hf.WhisperModel(whisper).encoder,
                                 lambda model, mel: model(input_features=mel).last_hidden_state,
                                 {"input_features": mel}, {"input_features": {0: "batch"}}),
@@ -118,23 +137,23 @@ def cases():
         "gpt2_step": step_case(lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**GPT2)), HEADS),
         "llama": Case(lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**DECODER)), language_model, text, text_axes),
         "llama_step": step_case(lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**DECODER)), KV_HEADS),
+        "gemma2": Case(lambda: hf.Gemma2ForCausalLM(gemma2), language_model, text, text_axes),
         "qwen3": Case(lambda: hf.Qwen3ForCausalLM(hf.Qwen3Config(**DECODER)), language_model, text, text_axes),
     }
 
 
-def export(case, model, exporter, opset, path):
-    names = list(case.inputs)
-    options = dict(opset_version=opset, input_names=names)
-    tensors = tuple(case.inputs.values())
+def export(model, inputs, axes, exporter, opset, path):
+    options = dict(opset_version=opset, input_names=list(inputs))
+    tensors = tuple(inputs.values())
     with torch.no_grad():
         outputs = [f"output_{i}" for i in range(len(model(*tensors)))]
         if exporter == "ts":
-            torch.onnx.export(model, tensors, path, dynamo=False, output_names=outputs, dynamic_axes=case.axes,
+            torch.onnx.export(model, tensors, path, dynamo=False, output_names=outputs, dynamic_axes=axes,
                               do_constant_folding=True, **options)
         else:
-            dynamic = tuple({axis: torch.export.Dim.DYNAMIC for axis in case.axes[name]} for name in names)
-            torch.onnx.export(model, tensors, path, dynamo=True, output_names=outputs, dynamic_shapes=(dynamic,),
-                              external_data=False, optimize=True, **options)
+            dynamic = tuple({axis: torch.export.Dim.DYNAMIC for axis in axes[name]} for name in inputs)
+            torch.onnx.export(model, tensors, path, dynamo=True, output_names=outputs, external_data=False, optimize=True,
+                              dynamic_shapes=(dynamic,) if any(dynamic) else None, **options)
 
 
 def without_machine_paths(model):
@@ -148,22 +167,50 @@ def without_machine_paths(model):
     return model
 
 
-def make(out, case, name, exporter, opset):
+# variant: (exporter, dtype of weights and float inputs)
+VARIANTS = {
+    "ts": ("ts", torch.float32), "half": ("ts", torch.float16), "ort": ("ts", torch.float32),
+    "int8dyn": ("ts", torch.float32), "dyn": ("dyn", torch.float32), "bf": ("dyn", torch.bfloat16),
+}
+
+
+def to_numpy(tensor):
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def make(out, case, name, variant, opset):
     torch.manual_seed(1)
+    exporter, dtype = VARIANTS[variant]
     model = Positional(case.make().eval(), case.call).eval()
     with torch.no_grad():
         expected = [tensor.numpy() for tensor in model(*case.inputs.values())]
-    folder = out / f"{name}.{exporter}{opset}"
+    folder = out / f"{name}.{variant}{opset}"
     folder.mkdir(parents=True, exist_ok=True)
-    export(case, model, exporter, opset, str(folder / "model.onnx"))
-    exported = without_machine_paths(onnx.load(folder / "model.onnx"))
-    onnx.save(exported, folder / "model.onnx")
+    file = str(folder / "model.onnx")
+    cast = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in case.inputs.items()}
+    export(model.to(dtype), cast, case.axes, exporter, opset, file)
+    if variant == "ort":
+        from onnxruntime.transformers import optimizer
 
-    inputs = {name: tensor.numpy() for name, tensor in case.inputs.items()}
+        optimizer.optimize_model(file, model_type="bert", num_heads=HEADS, hidden_size=HIDDEN,
+                                 opt_level=0).save_model_to_file(file)
+    if variant == "int8dyn":
+        from onnxruntime.quantization import quantize_dynamic
+
+        quantize_dynamic(file, file)
+    exported = without_machine_paths(onnx.load(file))
+    onnx.save(exported, file)
+
+    inputs = {name: to_numpy(tensor) for name, tensor in cast.items()}
+    try:
+        results = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"]).run(None, inputs)
+        error = float(max(np.abs(got - want).max() for got, want in zip(results, expected)))
+    except Exception as refusal:  # onnxruntime's CPU kernels lack some operators and dtypes; PyTorch is the reference
+        results, error = None, type(refusal).__name__
+    if variant == "int8dyn":
+        expected = results
     np.savez(folder / "inputs.npz", **inputs)
     np.savez(folder / "outputs.npz", **{value.name: array for value, array in zip(exported.graph.output, expected)})
-    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
-    errors = [np.abs(got - want).max() for got, want in zip(session.run(None, inputs), expected)]
     meta = {
         "name": name,
         "exporter": {"ts": "torchscript", "dyn": "dynamo"}[exporter],
@@ -171,13 +218,13 @@ def make(out, case, name, exporter, opset):
         "ir": exported.ir_version,
         "nodes": len(exported.graph.node),
         "ops": sorted({node.op_type for node in exported.graph.node}),
-        "ort_cpu_max_abs_err": float(max(errors)),
+        "ort_cpu_max_abs_err": error,
         "inputs": {name: [str(array.dtype), list(array.shape)] for name, array in inputs.items()},
         "torch": torch.__version__,
         "transformers": hf.__version__,
     }
     (folder / "meta.json").write_text(json.dumps(meta, indent=1) + "\n")
-    print(f"{folder}: {meta['nodes']} nodes, onnxruntime differs by {max(errors):.1e}")
+    print(f"{folder}: {meta['nodes']} nodes, onnxruntime: {error}")
 
 
 def main():
@@ -187,9 +234,10 @@ def main():
     arguments = parser.parse_args()
     fixtures = pathlib.Path(__file__).resolve().parent.parent / "tests/fixtures/models"
     for wanted in arguments.names or sorted(folder.name for folder in fixtures.iterdir()):
-        match = re.fullmatch(r"(\w+)\.(ts|dyn)(\d+)", wanted)
+        match = re.fullmatch(rf"(\w+)\.({'|'.join(VARIANTS)})(\d+)", wanted)
         if not match or match[1] not in cases():
-            parser.error(f"'{wanted}': the architectures are {', '.join(cases())}, the variants tsNN and dynNN")
+            parser.error(f"'{wanted}': the architectures are {', '.join(cases())}, "
+                         f"the variants {', '.join(VARIANTS)}, each with an opset")
         make(arguments.out, cases()[match[1]], match[1], match[2], int(match[3]))
 
 
