@@ -104,7 +104,8 @@ def main():
         version = subprocess.run([arguments.tools / "rtx-run", "--version"], capture_output=True, text=True, check=True)
         processor = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
                          platform.machine())
-        report = {"tool": version.stdout.strip(), "command": " ".join(["bench/measure.py", "--tools", "build/release/cli"]),
+        command = "bench/measure.py --tools build/release/cli" + (" --pretrained MODEL.onnx" if arguments.pretrained else "")
+        report = {"tool": version.stdout.strip(), "command": command,
                   "machine": f"{processor}, {os.cpu_count()} cores", "rows": rows}
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")
 
