@@ -275,9 +275,10 @@ void store_f64(DType dtype, void* data, int64_t index, double value) {
     case DType::i16:
     case DType::i8:
     case DType::u8:
+      return store_i64(dtype, data, index, truncate_saturated(value, integer_range(dtype)));
     case DType::u4:
     case DType::i4:
-      return store_i64(dtype, data, index, truncate_saturated(value, integer_range(dtype)));
+      return store_nibble(data, index, truncate_saturated(value, integer_range(DType::i32)));
   }
 }
 

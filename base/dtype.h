@@ -43,7 +43,7 @@ uint8_t f64_to_f8e5m2(double value, bool saturate = true);
 double load_f64(DType dtype, const void* data, int64_t index);
 int64_t load_i64(DType dtype, const void* data, int64_t index);
 // Rounds `value` to the type and stores it. A float to an integer truncates toward zero and saturates at the ends of
-// the range, NaN gives 0 (the choice of CUDA's cvt, kept everywhere in rtx); any non-zero or NaN stores true.
+// the range (4-bit types: those of i32, of which the low bits are kept, as ONNX's reference data has it), NaN gives 0 (the choice of CUDA's cvt, kept everywhere in rtx); any non-zero or NaN stores true.
 void store_f64(DType dtype, void* data, int64_t index, double value);
 // An integer to a narrower integer keeps the low bits.
 void store_i64(DType dtype, void* data, int64_t index, int64_t value);

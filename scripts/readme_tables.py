@@ -15,7 +15,7 @@ RESULTS = ROOT / "bench/results"
 
 # What a recorded suite is, in the order of the table; the key is the last part of its file name.
 SUITES = {
-    "fixtures": "models in `tests/fixtures` (12 architectures and forms)",
+    "fixtures": "models in `tests/fixtures` (every exporter and form)",
     "models": "more models from both PyTorch exporters and ONNX Runtime's optimizers (opset 14 to 23; f32, f16, bf16, int8)",
     "nodes": "ONNX operator tests, with their expanded and older forms",
     "contrib": "`com.microsoft` operators, late opsets, GenAI graphs",

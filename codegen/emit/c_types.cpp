@@ -154,10 +154,8 @@ std::string cast_expression(KernelWriter& writer, DType from, DType to, bool sat
         return concat(writer.call("rtx_to_int"), "(", value, ", -128.0, 127.0)");
       case DType::u8:
         return concat(writer.call("rtx_to_int"), "(", value, ", 0.0, 255.0)");
-      case DType::u4:
-        return concat(writer.call("rtx_to_int"), "(", value, ", 0.0, 15.0)");
-      default:
-        return concat(writer.call("rtx_to_int"), "(", value, ", -8.0, 7.0)");
+      default:  // 4-bit: the low bits of an i32
+        return round_expression(writer, to, cast_expression(writer, from, DType::i32, saturate, value));
     }
   }
   if (to == DType::i64) return concat("(long long)", value);

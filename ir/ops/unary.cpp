@@ -166,7 +166,8 @@ constinit const OpSpec op_cast = {
     .name = "cast",
     .family = OpFamily::elementwise,
     .summary =
-        "Another dtype. Floats round to nearest even; a float to an integer truncates and saturates, NaN gives 0; "
+        "Another dtype. Floats round to nearest even; a float to an integer truncates and saturates (to 4 bits: as "
+        "i32, low bits kept), NaN gives 0; "
         "an integer to a narrower one keeps the low bits; non-zero and NaN give true. `saturate` is for f8: clamp "
         "to the largest finite value instead of giving NaN or infinity.",
     .operands = {{{"x", any_dtype}}},

@@ -145,23 +145,33 @@ fs::path models() { return fs::path(RTX_TEST_DIR) / "fixtures" / "models"; }
 #define FIXTURE(name) \
   TEST_CASE("the fixture " name " evaluates to its recorded outputs") { check_model(models() / name); }
 
+FIXTURE("bert.ts14")
 FIXTURE("bert.ts17")
+FIXTURE("bert.ort17")
+FIXTURE("bert.int8dyn17")
 FIXTURE("bert.dyn20")
+FIXTURE("bert.bf20")
+FIXTURE("bert.dyn23")
 FIXTURE("distilbert.dyn20")
+FIXTURE("gemma2.ts17")
 FIXTURE("gpt2.ts17")
 FIXTURE("gpt2_step.dyn20")
 FIXTURE("llama.ts17")
 FIXTURE("llama.dyn20")
 FIXTURE("llama_step.ts17")
+FIXTURE("llama_step.dyn23")
 FIXTURE("qwen3.dyn20")
+FIXTURE("swin.ts17")
 FIXTURE("t5_seq2seq.ts17")
 FIXTURE("vit.dyn20")
+FIXTURE("wav2vec2.ts17")
 FIXTURE("whisper_encoder.ts17")
+FIXTURE("whisper_encoder.half17")
 
 TEST_CASE("every fixture folder has its case above") {
   int folders = 0;
   for (const auto& entry : fs::directory_iterator(models())) folders += entry.is_directory();
-  CHECK(folders == 12);
+  CHECK(folders == 22);
 }
 
 // Not a fixture: RTX_MODELS=FOLDER runs every model below it, RTX_MODEL_FILTER=TEXT those whose name has the text.

@@ -216,8 +216,10 @@ TEST_CASE("a float stored as an integer truncates and saturates, NaN gives 0") {
   const double huge = 1e300;
   for (const Case& c :
        {Case{DType::i8, 127.9, 127}, Case{DType::i8, 128, 127}, Case{DType::i8, -129, -128}, Case{DType::u8, -0.9, 0},
-        Case{DType::u8, -5, 0}, Case{DType::u8, 256, 255}, Case{DType::i4, 100, 7}, Case{DType::i4, -100, -8},
-        Case{DType::u4, 15.99, 15}, Case{DType::i16, -huge, -32768}, Case{DType::i32, 2147483647.5, 2147483647},
+        Case{DType::u8, -5, 0}, Case{DType::u8, 256, 255}, Case{DType::i4, 7.9, 7}, Case{DType::u4, 15.99, 15},
+        // 4-bit types keep the low bits of what an i32 would be.
+        Case{DType::i4, 100, 4}, Case{DType::i4, -9, 7}, Case{DType::u4, -1, 15}, Case{DType::u4, huge, 15},
+        Case{DType::i16, -huge, -32768}, Case{DType::i32, 2147483647.5, 2147483647},
         Case{DType::i64, huge, std::numeric_limits<int64_t>::max()},
         Case{DType::i64, -INFINITY, std::numeric_limits<int64_t>::min()},
         Case{DType::i64, 9223372036854775807.0, std::numeric_limits<int64_t>::max()},
