@@ -85,17 +85,23 @@ Result<std::vector<DataSet>> read_data_sets(const ConformanceCase& which, const 
   std::vector<DataSet> sets;
   const onnx::Graph& graph = model.graph;
   std::error_code error;
-  if (fs::exists(fs::path(which.path) / "inputs.npz", error)) {
-    DataSet set;
-    RTX_ASSIGN(set.inputs, read_npz_tensors(which.path + "/inputs.npz", graph.inputs));
-    RTX_ASSIGN(set.outputs, read_npz_tensors(which.path + "/outputs.npz", graph.outputs));
-    sets.push_back(std::move(set));
-  }
   std::vector<fs::path> folders;
+  std::vector<std::string> endings;  // ".npz", ".odd.npz"
   for (const auto& entry : fs::directory_iterator(which.path, error)) {
-    if (entry.path().filename().string().starts_with("test_data_set_")) folders.push_back(entry.path());
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("test_data_set_")) folders.push_back(entry.path());
+    if (name.starts_with("inputs.") && name.ends_with(".npz")) endings.push_back(name.substr(6));
   }
   std::sort(folders.begin(), folders.end());
+  // The recorded sizes first, then others.
+  std::sort(endings.begin(), endings.end(),
+            [](const auto& a, const auto& b) { return std::pair(a.size(), a) < std::pair(b.size(), b); });
+  for (const std::string& ending : endings) {
+    DataSet set;
+    RTX_ASSIGN(set.inputs, read_npz_tensors(concat(which.path, "/inputs", ending), graph.inputs));
+    RTX_ASSIGN(set.outputs, read_npz_tensors(concat(which.path, "/outputs", ending), graph.outputs));
+    sets.push_back(std::move(set));
+  }
   for (const fs::path& folder : folders) {
     DataSet set;
     RTX_ASSIGN(set.inputs, read_pb_tensors(folder, "input_", graph.inputs));

@@ -1,6 +1,7 @@
 // A folder of rtx-conformance: a model and what it must compute.
 //
-//   model.onnx with inputs.npz and outputs.npz (arrays by name), or
+//   model.onnx with inputs.npz and outputs.npz (arrays by name), and more pairs inputs.NAME.npz and outputs.NAME.npz
+//   with inputs of other sizes, or
 //   model.onnx with test_data_set_*/input_N.pb and output_N.pb (by position), the form of ONNX's backend tests
 #pragma once
 

@@ -3,7 +3,17 @@
 #include "frontend/importer.h"
 
 namespace rtx::onnx {
+
 namespace {
+
+// `other_versions`: the table has the operator, but not at the opset of the node.
+Diagnostic unsupported_operator(bool other_versions) {
+  if (other_versions)
+    return make_error(ErrorKind::unsupported, "E401", "this version of the operator is not supported")
+        .with_help("export the model with a later opset");
+  return make_error(ErrorKind::unsupported, "E401", "operator is not supported")
+      .with_help("export the model without it; rtx has no fallback that would run it elsewhere");
+}
 
 bool is_node(const Node& node, std::string_view op_type) { return node.op_type == op_type && node.domain.empty(); }
 
@@ -28,9 +38,7 @@ void Importer::import_node(const Node& node) {
   const Converter* row = find_converter(node.domain, node.op_type, node.opset, &known);
   bool is_if = is_node(node, "If");
   if (!row && !is_if) {
-    report(node,
-           Error(make_error(ErrorKind::unsupported, "E401",
-                            known ? "this version of the operator is not supported" : "operator is not supported")));
+    report(node, unsupported_operator(known));
     return fail_outputs(node);
   }
   std::vector<Imported*> inputs;
@@ -212,7 +220,7 @@ void Importer::report_unknown_operators(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     bool known = false;
     if (!find_converter(node.domain, node.op_type, node.opset, &known) && !known && !is_node(node, "If"))
-      report(node, Error(make_error(ErrorKind::unsupported, "E401", "operator is not supported")));
+      report(node, unsupported_operator(known));
     for (const Attribute& attribute : node.attributes)
       if (auto* inner = std::get_if<std::shared_ptr<Graph>>(&attribute.value); inner && *inner)
         report_unknown_operators(**inner);
