@@ -81,13 +81,13 @@ Result<void> quantize_linear(Conversion& c) {
   if (c.has(2)) dtype = c.type(2).dtype;
   int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
   Shape shape = x->type.shape;
-  // 16-bit floats are divided in f32: their own rounding could cross a rounding boundary.
+  // ONNX divides in the type of the scale unless `precision` says otherwise; onnxruntime's own operator in f32.
   DType wide = scale->type.dtype == DType::f64 ? DType::f64 : DType::f32;
   if (int64_t precision = c.integer("precision", 0); precision != 0) {
     auto known = dtype_of(precision);
     if (!known || !is_float(*known)) return c.invalid("E321", concat("precision ", precision));
     wide = *known;
-  } else if (scale->type.dtype == DType::f16 || scale->type.dtype == DType::bf16) {
+  } else if (c.node().domain.empty() && (scale->type.dtype == DType::f16 || scale->type.dtype == DType::bf16)) {
     wide = scale->type.dtype;
   }
   RTX_ASSIGN(x, c.cast(x, wide));

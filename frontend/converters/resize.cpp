@@ -18,7 +18,12 @@ struct ResizeForm {
 double source_position(const ResizeForm& form, double x, double scale, double out, double in, double start,
                        double end) {
   if (form.coordinates == "asymmetric") return x / scale;
-  if (form.coordinates == "align_corners") return out == 1 ? 0 : x * (in - 1) / (out - 1);
+  if (form.coordinates == "align_corners") {
+    // The length that the scale gives, which may lie between integers; `out` where it is one but for rounding.
+    double length = scale * in;
+    if (std::abs(length - out) < 1e-9 * out) length = out;
+    return length == 1 ? 0 : x * (in - 1) / (length - 1);
+  }
   if (form.coordinates == "pytorch_half_pixel") return out > 1 ? (x + 0.5) / scale - 0.5 : 0;
   if (form.coordinates == "tf_half_pixel_for_nn") return (x + 0.5) / scale;
   if (form.coordinates == "half_pixel_symmetric") {
