@@ -71,6 +71,11 @@ TEST_CASE("Resize interpolates between half-pixel centres and repeats the edge")
   text.model.graph.nodes[0].attributes = {attribute("mode", "linear"),
                                           attribute("coordinate_transformation_mode", "align_corners")};
   check_close(run(text, {floats({1, 1, 2}, {0, 3})})[0], {0, 1, 2, 3});
+  // A scale of 0.6 makes 4 elements 2.4 long: two are computed, spread over the fractional length.
+  ModelText scaled(13);
+  scaled.input("x", onnx_f32, {"1", "1", "4"}).initializer("scales", floats({3}, {1, 1, 0.6}));
+  scaled.node("Resize", {"x", "", "scales"}, {"y"}, text.model.graph.nodes[0].attributes).output("y");
+  check_close(run(scaled, {floats({1, 1, 4}, {1, 2, 3, 4})})[0], {1, 1 + 3 / 1.4});
   text.model.graph.nodes[0].attributes = {attribute("coordinate_transformation_mode", "asymmetric"),
                                           attribute("nearest_mode", "floor")};
   check_close(run(text, {floats({1, 1, 2}, {5, 6})})[0], {5, 5, 6, 6});
