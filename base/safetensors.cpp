@@ -294,6 +294,9 @@ Result<SafetensorsIndex> read_index(const File& file) {
   std::string header(header_bytes, '\0');
   RTX_TRY(file.read(sizeof header_bytes, std::as_writable_bytes(std::span(header))));
   if (!header.starts_with('{')) return header_error("E623", "the header does not start with '{'");
+  // The JSON reader takes a NUL for the end, and would not look at what hides behind it.
+  if (const size_t last = header.find_last_not_of(' '); header[last] != '}' || header.find('\0') != std::string::npos)
+    return header_error("E623", "the header does not end in '}' and blanks");
 
   HeaderReader reader;
   if (!Json::sax_parse(header.begin(), header.end(), &reader)) {

@@ -1,6 +1,9 @@
-// rtx-inspect: what is inside a package.
+// rtx-inspect: what is inside a package, or a weights file on its own.
+#include <filesystem>
+
 #include <fmt/core.h>
 
+#include "base/safetensors.h"
 #include "cli/inspect.h"
 #include "cli/run_inputs.h"
 #include "cli/tool.h"
@@ -8,13 +11,23 @@
 namespace rtx::cli {
 namespace {
 
+// The header of a safetensors file, checked as strictly as that of a package: a line for each tensor, in name order.
+Result<void> inspect_weights(const std::string& path) {
+  RTX_ASSIGN(const auto file, File::open(path));
+  RTX_ASSIGN(const SafetensorsIndex index, read_safetensors_index(*file));
+  for (const auto& [name, entry] : index)
+    fmt::print("{} {} {} bytes at {}\n", escape_text(name), runtime::type_text(entry.dtype, entry.shape), entry.bytes,
+               entry.offset);
+  return Ok{};
+}
+
 int run(int argc, char** argv) {
-  Tool tool("rtx-inspect", "Shows what is inside a compiled package.");
+  Tool tool("rtx-inspect", "Shows what is inside a compiled package, or a safetensors file.");
   std::string path;
   bool json = false, verify = false, all = false;
   Sections sections;
   std::vector<std::string> dims;
-  tool.app.add_option("package", path, "Package folder")->required();
+  tool.app.add_option("package", path, "Package folder, or a safetensors file")->required();
   tool.app.add_flag("--json", json, "Print everything as one JSON object");
   tool.app.add_flag("--kernels", sections.kernels, "Add the kernels with what the compiler measured for each arch");
   tool.app.add_flag("--plan", sections.plan, "Add the steps: kernel, buffers, ONNX nodes they come from");
@@ -28,6 +41,8 @@ int run(int argc, char** argv) {
       ->allow_extra_args(false);
   tool.app.add_flag("--verify", verify, "Check the hashes of all files, the weights included");
   return tool.run(argc, argv, [&]() -> Result<void> {
+    std::error_code not_there;
+    if (std::filesystem::is_regular_file(path, not_there)) return inspect_weights(path);
     RTX_ASSIGN(const package::Package package, package::open_package(path, {.verify_weights = verify}));
     RTX_ASSIGN(const runtime::SymbolValues values, parse_dims(dims));
     RTX_ASSIGN(const std::vector<int64_t> symbols, runtime::choose_symbols(package.manifest, values));

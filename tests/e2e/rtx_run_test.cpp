@@ -264,6 +264,18 @@ TEST_CASE("rtx-inspect shows the parts of a package") {
   CHECK(run_command({RTX_INSPECT, f.folder / "absent"}).exit_code == 9);
 }
 
+TEST_CASE("rtx-inspect lists a safetensors file and refuses a damaged one") {
+  const Fixture f;
+  const std::string path = f.package + "/weights.safetensors";
+  const CommandResult whole = run_command({RTX_INSPECT, path});
+  CHECK(whole.exit_code == 0);
+  CHECK(contains(whole.out, "w f32[4] 16 bytes at "));
+  const std::string bytes = read_text_file(path, 1 << 20).value();
+  const std::string cut = f.folder / "cut.safetensors";
+  REQUIRE(write_file(cut, std::string_view(bytes).substr(0, bytes.size() - 1)).ok());
+  CHECK(run_command({RTX_INSPECT, cut}).exit_code == 6);
+}
+
 TEST_CASE("rtx-inspect --json is one object with everything") {
   const Fixture f;
   const CommandResult r = run_command({RTX_INSPECT, f.package, "--json"});

@@ -64,6 +64,10 @@ TEST_CASE("hostile safetensors headers are refused, each with its own error") {
   CHECK(outcome(with_length("[]", "")) == "E623");
   CHECK(outcome(with_length("{} x", "")) == "E623");
   CHECK(outcome(with_length("{}{}", "")) == "E623");
+  // Padding is blanks; a NUL would hide what follows it.
+  CHECK(outcome(with_length(std::string("{}\0", 3), "")) == "E623");
+  CHECK(outcome(with_length(std::string("{}\0 {\"a\":1}", 12), "")) == "E623");
+  CHECK(outcome(with_length("{}\n", "")) == "E623");
   CHECK(outcome(with_length("{", "")) == "E623");
   CHECK(outcome(with_length("{\"\xff\":{}}", "")) == "E623");
   CHECK(outcome(with_length("{\"a\":1}", "")) == "E623");
