@@ -87,7 +87,7 @@ void add_options(CLI::App& app, Options& o) {
       ->check(CLI::NonNegativeNumber);
 
   app.add_flag("--deterministic", o.deterministic,
-               "Refuse a package that does not promise batch-invariant bits (compile it with --deterministic)");
+               "Refuse a package that does not promise batch-invariant bits (rtx-inspect shows what it promises)");
   app.add_flag("--no-verify", o.no_verify, "Do not check the hash of the weights file");
   app.add_flag("--sync-steps", o.sync_steps, "Wait after every step, so that a device error names its step. Slow");
   app.add_flag("--quiet", o.quiet, "No notes on stderr, no summary of outputs");
@@ -115,7 +115,7 @@ Result<void> check_determinism(const Options& options, const package::Manifest& 
   return make_error(ErrorKind::device, "E711", "the package does not promise deterministic outputs")
       .with_expected(std::string(to_string(package::Determinism::batch_invariant)))
       .with_got(std::string(to_string(manifest.determinism)))
-      .with_help("compile the model with --deterministic");
+      .with_help("rtx-inspect --kernels shows which kernels promise less: products by cuBLASLt are run_to_run");
 }
 
 struct Run {
