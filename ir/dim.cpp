@@ -231,8 +231,10 @@ struct DimBuilder {
     }
     Interval a = bounds(atom.a, ranges), b = bounds(atom.b, ranges);
     switch (atom.kind) {
-      case AtomKind::min: return {std::min(a.low, b.low), std::min(a.high, b.high)};
-      case AtomKind::max: return {std::max(a.low, b.low), std::max(a.high, b.high)};
+      case AtomKind::min:
+        return {std::min(a.low, b.low), std::min(a.high, b.high)};
+      case AtomKind::max:
+        return {std::max(a.low, b.low), std::max(a.high, b.high)};
       case AtomKind::mod:
         if (b.low > 0) return {0, a.low >= 0 ? std::min(a.high, b.high - 1) : b.high - 1};
         return {-infinite, infinite};
@@ -240,7 +242,8 @@ struct DimBuilder {
         if (b.low > 0 && a.low >= 0) return {a.low / b.high, a.high / b.low};
         if (b.low > 0) return {a.low, std::max<Wide>(a.high, 0)};
         return {-infinite, infinite};
-      case AtomKind::symbol: break;
+      case AtomKind::symbol:
+        break;
     }
     return {-infinite, infinite};
   }
@@ -272,11 +275,16 @@ struct DimBuilder {
     if (atom.kind == AtomKind::symbol) return atom.name == name ? replacement : Dim::symbol(atom.name);
     Dim a = atom.a.substituted(name, replacement), b = atom.b.substituted(name, replacement);
     switch (atom.kind) {
-      case AtomKind::floordiv: return floordiv(a, b);
-      case AtomKind::mod: return mod(a, b);
-      case AtomKind::min: return min(a, b);
-      case AtomKind::max: return max(a, b);
-      case AtomKind::symbol: break;
+      case AtomKind::floordiv:
+        return floordiv(a, b);
+      case AtomKind::mod:
+        return mod(a, b);
+      case AtomKind::min:
+        return min(a, b);
+      case AtomKind::max:
+        return max(a, b);
+      case AtomKind::symbol:
+        break;
     }
     return overflow();
   }
@@ -284,8 +292,8 @@ struct DimBuilder {
   static bool mentions(const Dim& d, std::string_view name) {
     bool found = false;
     visit_atoms(d, [&](const Atom& atom) {
-      found = found || (atom.kind == AtomKind::symbol ? atom.name == name
-                                                      : mentions(atom.a, name) || mentions(atom.b, name));
+      found = found ||
+              (atom.kind == AtomKind::symbol ? atom.name == name : mentions(atom.a, name) || mentions(atom.b, name));
     });
     return found;
   }
@@ -485,9 +493,9 @@ std::string Dim::str() const {
   for (const Term& t : DimBuilder::terms(*this)) {
     std::string factors;
     for (const Factor& f : t.monomial) {
-      std::string text = f.atom->kind == AtomKind::symbol
-                             ? f.atom->name
-                             : concat(atom_names[size_t(f.atom->kind)], "(", f.atom->a.str(), ", ", f.atom->b.str(), ")");
+      std::string text = f.atom->kind == AtomKind::symbol ? f.atom->name
+                                                          : concat(atom_names[size_t(f.atom->kind)], "(",
+                                                                   f.atom->a.str(), ", ", f.atom->b.str(), ")");
       for (int i = 0; i < f.power; ++i) {
         if (!factors.empty()) factors += "*";
         factors += text;
@@ -522,148 +530,6 @@ std::optional<Dim::Solution> Dim::solve(const Dim& a, const Dim& b) {
     }
   }
   return best;
-}
-
-// --- text -----------------------------------------------------------------------------------------------------------
-
-namespace {
-
-class DimParser {
- public:
-  explicit DimParser(std::string_view text) : text_(text) {}
-
-  Result<Dim> parse() {
-    RTX_ASSIGN(Dim value, sum());
-    skip_space();
-    if (position_ != text_.size()) return unexpected("an operator or the end");
-    if (value.overflowed()) return make_error(ErrorKind::limit, "E332", "dim expression leaves int64");
-    return value;
-  }
-
- private:
-  static constexpr int max_depth = 64;
-
-  void skip_space() {
-    while (position_ < text_.size() && (text_[position_] == ' ' || text_[position_] == '\t')) ++position_;
-  }
-  bool accept(std::string_view token) {
-    skip_space();
-    if (text_.substr(position_, token.size()) != token) return false;
-    position_ += token.size();
-    return true;
-  }
-  Diagnostic unexpected(std::string_view expected) {
-    std::string got = position_ < text_.size() ? escape_text(text_.substr(position_, 16)) : "the end";
-    return make_error(ErrorKind::invalid, "E333", concat("bad dim expression at column ", position_ + 1))
-        .with_expected(std::string(expected))
-        .with_got(std::move(got));
-  }
-
-  Result<Dim> sum() {
-    if (++depth_ > max_depth) return make_error(ErrorKind::limit, "E333", "dim expression is nested too deep");
-    RTX_ASSIGN(Dim value, product());
-    while (true) {
-      if (accept("+")) {
-        RTX_ASSIGN(Dim right, product());
-        value = value + right;
-      } else if (accept("-")) {
-        RTX_ASSIGN(Dim right, product());
-        value = value - right;
-      } else {
-        --depth_;
-        return value;
-      }
-    }
-  }
-
-  Result<Dim> product() {
-    RTX_ASSIGN(Dim value, factor());
-    while (true) {
-      if (accept("**")) return unexpected("a product: powers are written out");
-      if (accept("*")) {
-        RTX_ASSIGN(Dim right, factor());
-        value = value * right;
-      } else if (accept("//")) {
-        RTX_ASSIGN(Dim right, factor());
-        value = floordiv(value, right);
-      } else if (accept("%")) {
-        RTX_ASSIGN(Dim right, factor());
-        value = mod(value, right);
-      } else {
-        return value;
-      }
-    }
-  }
-
-  Result<Dim> factor() {
-    if (accept("-")) {
-      if (++depth_ > max_depth) return make_error(ErrorKind::limit, "E333", "dim expression is nested too deep");
-      RTX_ASSIGN(Dim value, factor());
-      --depth_;
-      return Dim(0) - value;
-    }
-    if (accept("(")) {
-      RTX_ASSIGN(Dim value, sum());
-      if (!accept(")")) return unexpected("')'");
-      return value;
-    }
-    skip_space();
-    if (position_ >= text_.size()) return unexpected("a number, a name or '('");
-    char c = text_[position_];
-    if (c >= '0' && c <= '9') return number();
-    size_t start = position_;
-    while (position_ < text_.size() && is_name_char(text_[position_])) ++position_;
-    std::string name(text_.substr(start, position_ - start));
-    if (name.empty()) return unexpected("a number, a name or '('");
-    if (accept("(")) return call(name);
-    return Dim::symbol(std::move(name));
-  }
-
-  Result<Dim> number() {
-    int64_t value = 0;
-    while (position_ < text_.size() && text_[position_] >= '0' && text_[position_] <= '9') {
-      if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, text_[position_] - '0', &value))
-        return make_error(ErrorKind::limit, "E332", "number in a dim expression leaves int64");
-      ++position_;
-    }
-    return Dim(value);
-  }
-
-  Result<Dim> call(const std::string& name) {
-    RTX_ASSIGN(Dim a, sum());
-    if (!accept(",")) return unexpected("','");
-    RTX_ASSIGN(Dim b, sum());
-    if (!accept(")")) return unexpected("')'");
-    if (name == "floordiv") return floordiv(a, b);
-    if (name == "mod") return mod(a, b);
-    if (name == "min" || name == "Min") return min(a, b);
-    if (name == "max" || name == "Max") return max(a, b);
-    return make_error(ErrorKind::invalid, "E333", concat("unknown function '", escape_text(name), "' in a dim expression"))
-        .with_expected("floordiv, mod, min or max");
-  }
-
-  static bool is_name_char(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
-  }
-
-  std::string_view text_;
-  size_t position_ = 0;
-  int depth_ = 0;
-};
-
-}  // namespace
-
-Result<Dim> parse_dim(std::string_view text) { return DimParser(text).parse(); }
-
-std::string sanitize_symbol(std::string_view name) {
-  std::string out;
-  for (char c : name) {
-    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-    bool digit = (c >= '0' && c <= '9') || c == '.';
-    if (out.empty() && digit) out += '_';
-    out += letter || digit ? c : '_';
-  }
-  return out.empty() ? "_" : out;
 }
 
 }  // namespace rtx

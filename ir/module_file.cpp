@@ -47,7 +47,8 @@ Result<std::unique_ptr<Module>> load_module(const std::string& path) {
     RTX_ASSIGN(module->weights, WeightStore::open(weights));
     if (Result<void> verified = verify(*module); !verified) return std::move(verified).error().within(path);
   } else if (std::vector<std::string> names = used_weights(*module); !names.empty()) {
-    return make_error(ErrorKind::io, "E904", concat("'", path, "' uses ", names.size(), " weights but their file is missing"))
+    return make_error(ErrorKind::io, "E904",
+                      concat("'", path, "' uses ", names.size(), " weights but their file is missing"))
         .with_expected(concat("'", weights, "' beside it"));
   }
   return module;

@@ -21,7 +21,7 @@ constexpr Op ops[] = {
 };
 
 std::string_view to_string(AttrKind kind) {
-  constexpr std::string_view names[] = {"boolean", "integer", "real", "string", "integers",
+  constexpr std::string_view names[] = {"boolean", "integer", "real",  "string", "integers",
                                         "dim",     "dims",    "dtype", "tensor"};
   return names[static_cast<size_t>(kind)];
 }
@@ -30,15 +30,22 @@ std::string_view to_string(AttrKind kind) {
 AttributeValue parse_fallback(const AttributeSpec& attribute) {
   std::string_view text = attribute.fallback;
   switch (attribute.kind) {
-    case AttrKind::boolean: return text == "true";
-    case AttrKind::integer: return static_cast<int64_t>(std::stoll(std::string(text)));
-    case AttrKind::real: return std::stod(std::string(text));
-    case AttrKind::string: return std::string(text == "\"\"" ? "" : text);
-    case AttrKind::integers: return std::vector<int64_t>{};
-    case AttrKind::dtype: return *parse_dtype(text);
+    case AttrKind::boolean:
+      return text == "true";
+    case AttrKind::integer:
+      return static_cast<int64_t>(std::stoll(std::string(text)));
+    case AttrKind::real:
+      return std::stod(std::string(text));
+    case AttrKind::string:
+      return std::string(text == "\"\"" ? "" : text);
+    case AttrKind::integers:
+      return std::vector<int64_t>{};
+    case AttrKind::dtype:
+      return *parse_dtype(text);
     case AttrKind::dim:
     case AttrKind::dims:
-    case AttrKind::tensor: break;
+    case AttrKind::tensor:
+      break;
   }
   assert(false && "no default of this kind");
   return false;
@@ -95,8 +102,9 @@ Result<std::vector<Type>> infer_types(Op op, std::span<const Type> operands, Att
   if (operands.size() < record.min_operands() || (operands.size() > most && !record.has(trait_variadic)))
     return make_error(ErrorKind::invalid, "op_operands",
                       concat("'", record.name, "' does not take ", operands.size(), " operands"))
-        .with_expected(concat(record.min_operands(), record.has(trait_variadic) ? " or more" : "",
-                              most != record.min_operands() && !record.has(trait_variadic) ? concat(" to ", most) : ""));
+        .with_expected(
+            concat(record.min_operands(), record.has(trait_variadic) ? " or more" : "",
+                   most != record.min_operands() && !record.has(trait_variadic) ? concat(" to ", most) : ""));
   for (size_t i = 0; i < operands.size(); ++i) {
     const OperandSpec& operand = record.operand(i);
     if (!operand.allows(operands[i].dtype))
@@ -126,7 +134,8 @@ Result<std::vector<Type>> infer_types(Op op, std::span<const Type> operands, Att
   }
   for (const auto& [name, value] : attributes.entries())
     if (!record.find_attribute(name))
-      return make_error(ErrorKind::invalid, "op_attributes", concat("'", record.name, "' has no attribute '", name, "'"));
+      return make_error(ErrorKind::invalid, "op_attributes",
+                        concat("'", record.name, "' has no attribute '", name, "'"));
   attributes = std::move(ordered);
 
   if (!record.infer) return std::vector<Type>{};

@@ -23,12 +23,13 @@ class Parser {
     auto module = std::make_unique<Module>();
     RTX_TRY(expect("rtxir"));
     RTX_ASSIGN(int64_t version, integer());
-    if (version != 1)
-      return error("E152", concat("IR version ", version, " is not known")).with_expected("version 1");
+    if (version != 1) return error("E152", concat("IR version ", version, " is not known")).with_expected("version 1");
     RTX_TRY(expect("stage"));
     RTX_ASSIGN(std::string stage_name, name("a stage"));
     std::optional<Stage> stage = parse_stage(stage_name);
-    if (!stage) return error("E150", concat("unknown stage '", stage_name, "'")).with_expected("imported, canonical, fused or planned");
+    if (!stage)
+      return error("E150", concat("unknown stage '", stage_name, "'"))
+          .with_expected("imported, canonical, fused or planned");
     module->stage = *stage;
     while (accept_word("symbol")) RTX_TRY(symbol(*module));
     while (accept_word("func")) RTX_TRY(function(*module));
@@ -85,7 +86,9 @@ class Parser {
     }
     return concat(file_, ":", line, ":", column);
   }
-  Diagnostic error(std::string_view id, std::string message) const { return error_at(position_, id, std::move(message)); }
+  Diagnostic error(std::string_view id, std::string message) const {
+    return error_at(position_, id, std::move(message));
+  }
   // For what is found only after the text that is wrong was read.
   Diagnostic error_at(size_t offset, std::string_view id, std::string message) const {
     return make_error(ErrorKind::invalid, id, std::move(message)).with_where(place(offset));
@@ -209,8 +212,7 @@ class Parser {
     RTX_TRY(expect("["));
     int64_t count = 1;
     for (int64_t d : shape)
-      if (d < 0 || __builtin_mul_overflow(count, d, &count))
-        return error("E150", "bad shape of a dense constant");
+      if (d < 0 || __builtin_mul_overflow(count, d, &count)) return error("E150", "bad shape of a dense constant");
     // Each element takes at least two bytes of text, so what the shape asks for is bounded by what is there.
     if (count > static_cast<int64_t>(text_.size() - position_))
       return error("E150", concat("a dense constant of ", count, " elements has too few values"));
@@ -251,14 +253,22 @@ class Parser {
         if (accept_word("true")) return AttributeValue(true);
         if (accept_word("false")) return AttributeValue(false);
         return unexpected("true or false");
-      case AttrKind::integer: return wrap(integer());
-      case AttrKind::real: return wrap(real<double>());
-      case AttrKind::string: return wrap(quoted());
-      case AttrKind::integers: return wrap(bracketed<int64_t>([this] { return integer(); }));
-      case AttrKind::dim: return wrap(dim());
-      case AttrKind::dims: return wrap(bracketed<Dim>([this] { return dim(); }));
-      case AttrKind::dtype: return wrap(dtype());
-      case AttrKind::tensor: return wrap(dense());
+      case AttrKind::integer:
+        return wrap(integer());
+      case AttrKind::real:
+        return wrap(real<double>());
+      case AttrKind::string:
+        return wrap(quoted());
+      case AttrKind::integers:
+        return wrap(bracketed<int64_t>([this] { return integer(); }));
+      case AttrKind::dim:
+        return wrap(dim());
+      case AttrKind::dims:
+        return wrap(bracketed<Dim>([this] { return dim(); }));
+      case AttrKind::dtype:
+        return wrap(dtype());
+      case AttrKind::tensor:
+        return wrap(dense());
     }
     return unexpected("an attribute value");
   }
@@ -385,7 +395,8 @@ class Parser {
     }
     if (types.size() != result_ids.size())
       return error("E150", concat(result_ids.size(), " results but ", types.size(), " result types"));
-    Operation* created = block.insert(nullptr, op, std::move(operands), std::move(list), std::move(types), std::move(body));
+    Operation* created =
+        block.insert(nullptr, op, std::move(operands), std::move(list), std::move(types), std::move(body));
     locations_.emplace(created, start);
     if (accept_word("from")) {
       RTX_ASSIGN(created->origins, quoted_list());

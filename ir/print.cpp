@@ -60,7 +60,8 @@ struct ValuePrinter {
   void operator()(const std::vector<Dim>& values) { out += to_string(values); }
   void operator()(DType value) { out += to_string(value); }
   void operator()(const Tensor& value) {
-    out += concat("dense<[", join(value.shape, ", ", [](int64_t d) { return d; }), "], ", to_string(value.dtype), ", [");
+    out +=
+        concat("dense<[", join(value.shape, ", ", [](int64_t d) { return d; }), "], ", to_string(value.dtype), ", [");
     for (int64_t i = 0, n = value.element_count(); i < n; ++i) {
       if (i) out += ", ";
       append_element(out, value, i);
@@ -124,8 +125,7 @@ class Printer {
       arguments(*op.body());
       body(*op.body(), indent);
     }
-    if (op.result_count())
-      out += concat(" : ", join(op.result_types(), ", ", [](const Type& t) { return t.str(); }));
+    if (op.result_count()) out += concat(" : ", join(op.result_types(), ", ", [](const Type& t) { return t.str(); }));
     if (!with_names_) return;
     strings(" from ", op.origins);
     std::vector<std::string> names;

@@ -32,8 +32,9 @@ class Verifier {
     block(function.block, 0);
     const Operation* yield = function.block.terminator();
     if (yield && yield->operand_count() != function.output_names.size())
-      report(where_, "E155", concat("'", function.name, "' yields ", yield->operand_count(), " values but names ",
-                                    function.output_names.size(), " outputs"));
+      report(where_, "E155",
+             concat("'", function.name, "' yields ", yield->operand_count(), " values but names ",
+                    function.output_names.size(), " outputs"));
     names.clear();
     for (const std::string& name : function.output_names)
       if (!names.insert(name).second)
