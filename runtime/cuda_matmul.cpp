@@ -23,42 +23,42 @@ struct Sizes {
 
 // The objects of one product, destroyed together.
 struct Plan {
-  const Cublaslt& library;
+  const Cublaslt& cublaslt;
   cublas::MatmulDesc desc = nullptr;
   cublas::Layout lhs = nullptr, rhs = nullptr, result = nullptr;
   cublas::Preference preference = nullptr;
   cublas::Algo algo{};
 
-  explicit Plan(const Cublaslt& table) : library(table) {}
+  explicit Plan(const Cublaslt& table) : cublaslt(table) {}
   Plan(const Plan&) = delete;
   ~Plan() {
-    if (preference) library.preference_destroy(preference);
+    if (preference) cublaslt.preference_destroy(preference);
     for (cublas::Layout layout : {lhs, rhs, result})
-      if (layout) library.layout_destroy(layout);
-    if (desc) library.desc_destroy(desc);
+      if (layout) cublaslt.layout_destroy(layout);
+    if (desc) cublaslt.desc_destroy(desc);
   }
 
   Result<void> make_layout(cublas::Layout& layout, int type, int64_t rows, int64_t columns, int64_t leading,
                            int64_t batch, int64_t stride) {
     RTX_TRY(check(
-        library,
-        library.layout_create(&layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), leading),
+        cublaslt,
+        cublaslt.layout_create(&layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), leading),
         "cublasLtMatrixLayoutCreate"));
     const int32_t count = static_cast<int32_t>(batch);
-    RTX_TRY(check(library, library.layout_set(layout, cublas::layout_batch_count, &count, sizeof count),
+    RTX_TRY(check(cublaslt, cublaslt.layout_set(layout, cublas::layout_batch_count, &count, sizeof count),
                   "cublasLtMatrixLayoutSetAttribute"));
-    return check(library, library.layout_set(layout, cublas::layout_batch_stride, &stride, sizeof stride),
+    return check(cublaslt, cublaslt.layout_set(layout, cublas::layout_batch_stride, &stride, sizeof stride),
                  "cublasLtMatrixLayoutSetAttribute");
   }
 
   Result<void> set_op(int attribute, bool transpose) {
     const int32_t op = transpose ? cublas::op_transpose : cublas::op_none;
-    return check(library, library.desc_set(desc, attribute, &op, sizeof op), "cublasLtMatmulDescSetAttribute");
+    return check(cublaslt, cublaslt.desc_set(desc, attribute, &op, sizeof op), "cublasLtMatmulDescSetAttribute");
   }
 
   template <typename T>
   Result<void> prefer(int attribute, T value) {
-    return check(library, library.preference_set(preference, attribute, &value, sizeof value),
+    return check(cublaslt, cublaslt.preference_set(preference, attribute, &value, sizeof value),
                  "cublasLtMatmulPreferenceSetAttribute");
   }
 };
@@ -105,10 +105,10 @@ class PreparedProduct : public PreparedKernel {
     void* const workspace = workspace_ ? pointer(workspace_->address()) : nullptr;
     const size_t workspace_bytes = workspace_ ? static_cast<size_t>(workspace_->bytes()) : 0;
     // cuBLASLt is column-major, so it is asked for the transposed product: result^T = rhs^T * lhs^T.
-    return check(plan_->library,
-                 plan_->library.matmul(handle_, plan_->desc, alpha, rhs, plan_->rhs, lhs, plan_->lhs, beta, result,
-                                       plan_->result, result, plan_->result, &plan_->algo, workspace, workspace_bytes,
-                                       handle_of(stream)),
+    return check(plan_->cublaslt,
+                 plan_->cublaslt.matmul(handle_, plan_->desc, alpha, rhs, plan_->rhs, lhs, plan_->lhs, beta, result,
+                                        plan_->result, result, plan_->result, &plan_->algo, workspace, workspace_bytes,
+                                        handle_of(stream)),
                  "cublasLtMatmul");
   }
 
@@ -137,11 +137,11 @@ std::optional<int> cuda_type(DType dtype) {
 
 // The plan but for its algorithm.
 Result<void> describe(Plan& plan, const package::MatmulCall& call, const Sizes& s, int type, int64_t workspace_limit) {
-  const Cublaslt& library = plan.library;
+  const Cublaslt& cublaslt = plan.cublaslt;
   const bool is_f64 = call.dtype == DType::f64;
-  RTX_TRY(check(library,
-                library.desc_create(&plan.desc, is_f64 ? cublas::compute_f64 : cublas::compute_f32,
-                                    is_f64 ? cublas::type_f64 : cublas::type_f32),
+  RTX_TRY(check(cublaslt,
+                cublaslt.desc_create(&plan.desc, is_f64 ? cublas::compute_f64 : cublas::compute_f32,
+                                     is_f64 ? cublas::type_f64 : cublas::type_f32),
                 "cublasLtMatmulDescCreate"));
   // A row-major [rows, columns] matrix is a column-major [columns, rows] one, so a transpose asked for in row-major
   // terms is one in column-major terms too.
@@ -153,7 +153,7 @@ Result<void> describe(Plan& plan, const package::MatmulCall& call, const Sizes& 
   RTX_TRY(plan.make_layout(plan.rhs, type, rhs_columns, rhs_rows, rhs_columns, s.batch, s.rhs_stride));
   RTX_TRY(plan.make_layout(plan.result, type, s.n, s.m, s.n, s.batch, s.m * s.n));
 
-  RTX_TRY(check(library, library.preference_create(&plan.preference), "cublasLtMatmulPreferenceCreate"));
+  RTX_TRY(check(cublaslt, cublaslt.preference_create(&plan.preference), "cublasLtMatmulPreferenceCreate"));
   RTX_TRY(plan.prefer(cublas::preference_max_workspace, static_cast<uint64_t>(workspace_limit)));
   RTX_TRY(plan.prefer(cublas::preference_reduction_scheme_mask, cublas::reduction_scheme_none));
   for (int alignment : {cublas::preference_alignment_a, cublas::preference_alignment_b, cublas::preference_alignment_c,
@@ -164,19 +164,19 @@ Result<void> describe(Plan& plan, const package::MatmulCall& call, const Sizes& 
 
 // The heuristic's first algorithm that does not split K; returns the workspace it needs.
 Result<int64_t> choose_algorithm(Plan& plan, cublas::Handle handle) {
-  const Cublaslt& library = plan.library;
+  const Cublaslt& cublaslt = plan.cublaslt;
   std::array<cublas::HeuristicResult, requested_algorithms> found{};
   int count = 0;
-  RTX_TRY(check(library,
-                library.heuristic(handle, plan.desc, plan.rhs, plan.lhs, plan.result, plan.result, plan.preference,
-                                  requested_algorithms, found.data(), &count),
+  RTX_TRY(check(cublaslt,
+                cublaslt.heuristic(handle, plan.desc, plan.rhs, plan.lhs, plan.result, plan.result, plan.preference,
+                                   requested_algorithms, found.data(), &count),
                 "cublasLtMatmulAlgoGetHeuristic"));
   for (int i = 0; i < count; ++i) {
     if (found[i].state != cublas::success) continue;
     int32_t splits = 0;
     size_t written = 0;
-    RTX_TRY(check(library,
-                  library.algo_config_get(&found[i].algo, cublas::algo_splitk, &splits, sizeof splits, &written),
+    RTX_TRY(check(cublaslt,
+                  cublaslt.algo_config_get(&found[i].algo, cublas::algo_splitk, &splits, sizeof splits, &written),
                   "cublasLtMatmulAlgoConfigGetAttribute"));
     if (splits > 1) continue;
     plan.algo = found[i].algo;

@@ -96,7 +96,7 @@ class Standalone(unittest.TestCase):
         self.assertEqual([], self.complaints("docs/a.md", f"see {up}README.md\n"))
 
     def test_system_folders_and_formulas_pass(self):
-        self.assertEqual([], self.complaints("a.md", "/usr/local/cuda, seq/data/2, build/root/x, /tmp\n"))
+        self.assertEqual([], self.complaints("a.md", "/usr/local/cuda, seq/data/2, build/mnt/x, /tmp\n"))
 
 
 class ErrorIds(unittest.TestCase):
