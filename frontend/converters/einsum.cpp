@@ -8,7 +8,7 @@
 namespace rtx::onnx {
 namespace {
 
-// Any number of terms, from left to right; no letter repeats within a term.
+// Any number of terms, from left to right.
 struct Equation {
   std::vector<std::string> terms;
   std::string result;
@@ -63,10 +63,8 @@ Result<Equation> parse_equation(Conversion& c) {
     if (dots != std::string::npos) equation.result.replace(dots, 3, all_hidden);
   }
   for (const std::string& term : equation.terms)
-    for (size_t i = 0; i < term.size(); ++i) {
-      if (!std::isalnum(static_cast<unsigned char>(term[i]))) return c.invalid("E321", "the equation is malformed");
-      if (term.find(term[i], i + 1) != std::string::npos) return c.unsupported("a letter that repeats in one term");
-    }
+    for (char ch : term)
+      if (!std::isalnum(static_cast<unsigned char>(ch))) return c.invalid("E321", "the equation is malformed");
   std::string known = join(equation.terms, "");
   for (size_t i = 0; i < equation.result.size(); ++i)
     if (known.find(equation.result[i]) == std::string::npos ||
@@ -92,6 +90,40 @@ Result<Value*> arranged(Conversion& c, Value* x, const std::string& have, const 
   }
   RTX_ASSIGN(x, c.transpose(x, std::move(perm)));
   return c.reshape(x, std::move(shape));
+}
+
+// The diagonal of x over the two axes of a letter that repeats, until none does: x[.., i, i] is element i of row i.
+Result<Value*> diagonal(Conversion& c, Value* x, std::string& term) {
+  for (size_t first = 0; first < term.size();) {
+    const size_t second = term.find(term[first], first + 1);
+    if (second == std::string::npos) {
+      ++first;
+      continue;
+    }
+    const char letter = term[first];
+    const Dim rows = x->type.shape[first], columns = x->type.shape[second];
+    if (rows != columns && !c.unify(rows, columns))
+      return c.invalid("E321", concat("letter '", letter, "' has sizes ", rows.str(), " and ", columns.str()));
+    term.erase(second, 1);
+    term.erase(first, 1);
+    std::vector<int64_t> perm;
+    for (int64_t axis = 0; axis < x->type.rank(); ++axis)
+      if (axis != static_cast<int64_t>(first) && axis != static_cast<int64_t>(second)) perm.push_back(axis);
+    perm.push_back(static_cast<int64_t>(first));
+    perm.push_back(static_cast<int64_t>(second));
+    RTX_ASSIGN(x, c.transpose(x, std::move(perm)));
+    Shape shape = x->type.shape;
+    const int last = x->type.rank() - 1;
+    shape.back() = 1;
+    RTX_ASSIGN(Value * row, c.iota(DType::i64, x->type.rank(), last - 1, shape[static_cast<size_t>(last) - 1]));
+    RTX_ASSIGN(row, c.broadcast(row, shape));
+    RTX_ASSIGN(x, c.emit(Op::gather_elements, {x, row}, {{"axis", static_cast<int64_t>(last)}}));
+    shape.pop_back();
+    RTX_ASSIGN(x, c.reshape(x, std::move(shape)));
+    term += letter;
+    first = 0;  // the axes have moved
+  }
+  return x;
 }
 
 Result<Value*> summed(Conversion& c, Value* x, std::string& term, const std::string& keep) {
@@ -120,7 +152,12 @@ Result<Value*> contract(Conversion& c, Value* a, std::string left, Value* b, std
     Dim in_a = a->type.shape[left.find(ch)], in_b = b->type.shape[right.find(ch)];
     if (in_a != in_b && !in_a.is(1) && !in_b.is(1) && !c.unify(in_a, in_b))
       return c.invalid("E321", concat("letter '", ch, "' has sizes ", in_a.str(), " and ", in_b.str()));
-    if (contains(inner, ch) && (in_a.is(1) != in_b.is(1))) return c.unsupported("a summed letter that broadcasts");
+    // One side is the same all along the letter: the other may be summed first.
+    if (contains(inner, ch) && in_a.is(1) != in_b.is(1)) {
+      Value*& long_side = in_a.is(1) ? b : a;
+      const std::string& letters = in_a.is(1) ? right : left;
+      RTX_ASSIGN(long_side, c.reduce(Op::reduce_sum, long_side, {static_cast<int64_t>(letters.find(ch))}, true));
+    }
   }
   RTX_ASSIGN(a, arranged(c, a, left, batch + rows + inner));
   RTX_ASSIGN(b, arranged(c, b, right, batch + inner + columns));
@@ -150,12 +187,15 @@ Result<void> einsum(Conversion& c) {
   RTX_ASSIGN(Equation equation, parse_equation(c));
   RTX_ASSIGN(Value * y, c.input(0));
   std::string order = equation.terms[0];
+  RTX_ASSIGN(y, diagonal(c, y, order));
   for (size_t i = 1; i < equation.terms.size(); ++i) {
     // Letters that later terms or the result use are kept.
     std::string keep = equation.result;
     for (size_t k = i + 1; k < equation.terms.size(); ++k) keep += equation.terms[k];
     RTX_ASSIGN(Value * next, c.input(i));
-    RTX_ASSIGN(y, contract(c, y, order, next, equation.terms[i], keep, &order));
+    std::string term = equation.terms[i];
+    RTX_ASSIGN(next, diagonal(c, next, term));
+    RTX_ASSIGN(y, contract(c, y, order, next, term, keep, &order));
   }
   RTX_ASSIGN(y, summed(c, y, order, equation.result));
   RTX_ASSIGN(y, arranged(c, y, order, equation.result));
