@@ -10,6 +10,9 @@ if(RTX_SANITIZE)
   target_compile_options(rtx_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined
                          -fno-omit-frame-pointer)
   target_link_options(rtx_options INTERFACE -fsanitize=address,undefined)
+  if(RTX_FUZZ)
+    target_compile_options(rtx_options INTERFACE -fsanitize=fuzzer-no-link)
+  endif()
 else()
   # A release binary needs only libc, so that what is built on one machine runs on another.
   target_link_options(rtx_options INTERFACE -static-libstdc++ -static-libgcc)

@@ -12,15 +12,21 @@ const SymbolRanges& Conversion::ranges() const { return importer_.ranges(); }
 // ---- Inputs
 
 const Type& Conversion::type(size_t index) const {
-  assert(has(index));
+  if (!has(index)) {
+    static const Type none;
+    if (!deferred_error_) deferred_error_ = absent(index);
+    return none;
+  }
   const Imported& imported = *inputs_[index];
   return imported.value ? imported.value->type : imported.type;
 }
 
 Result<Value*> Conversion::input(size_t index) {
-  assert(has(index));
+  if (!has(index)) return absent(index);
   return importer_.materialise(*inputs_[index], builder_);
 }
+
+Diagnostic Conversion::absent(size_t index) const { return invalid("E221", concat("input ", index, " is left out")); }
 
 const Contents* Conversion::contents(size_t index) {
   return has(index) ? importer_.contents(*inputs_[index]) : nullptr;
@@ -55,6 +61,7 @@ Result<int64_t> Conversion::integer_input(size_t index) {
 }
 
 Result<Tensor> Conversion::constant_input(size_t index) {
+  if (!has(index)) return absent(index);
   const Imported& imported = *inputs_[index];
   if (const Contents* known = contents(index); known && known->all_constant()) return tensor_of(*known);
   if (imported.stored) return load(*imported.stored);
@@ -98,21 +105,24 @@ Result<std::vector<int64_t>> Conversion::spatial_list(std::string_view name, siz
 // ---- Outputs
 
 void Conversion::set(size_t index, Value* value) {
-  assert(index < outputs_.size());
-  outputs_[index].value = value;
+  if (index < outputs_.size()) outputs_[index].value = value;
 }
 
 void Conversion::set(size_t index, Contents contents) {
-  assert(index < outputs_.size());
-  outputs_[index].contents = std::move(contents);
+  if (index < outputs_.size()) outputs_[index].contents = std::move(contents);
 }
 
 void Conversion::alias(size_t output, size_t input) {
-  assert(output < outputs_.size() && has(input));
-  outputs_[output].alias = inputs_[input];
+  if (!has(input)) {
+    if (!deferred_error_) deferred_error_ = absent(input);
+  } else if (output < outputs_.size()) {
+    outputs_[output].alias = inputs_[input];
+  }
 }
 
-void Conversion::set_stored(size_t index, const WeightEntry& entry) { outputs_[index].stored = &entry; }
+void Conversion::set_stored(size_t index, const WeightEntry& entry) {
+  if (index < outputs_.size()) outputs_[index].stored = &entry;
+}
 
 // ---- Emitting
 

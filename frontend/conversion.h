@@ -40,7 +40,8 @@ class Conversion {
   const Node& node() const { return node_; }
   const SymbolRanges& ranges() const;
 
-  // ---- Inputs. Index past the end or an empty name: absent.
+  // ---- Inputs. Index past the end or an empty name: absent. Asking for the type or the data of an absent input is an
+  // error of the node (E221), reported when the converter returns.
   size_t input_count() const { return inputs_.size(); }
   bool has(size_t index) const { return index < inputs_.size() && inputs_[index]; }
   const Type& type(size_t index) const;
@@ -65,11 +66,12 @@ class Conversion {
   std::optional<std::vector<int64_t>> integer_list(std::string_view name);
   // One entry for each of `count` spatial axes, all in [0, 2^31); `fallback` for each where the attribute is missing.
   Result<std::vector<int64_t>> spatial_list(std::string_view name, size_t count, int64_t fallback);
-  const Error* attribute_error() const { return attribute_error_ ? &*attribute_error_ : nullptr; }
+  // What came up in a function that cannot return an error.
+  const Error* deferred_error() const { return deferred_error_ ? &*deferred_error_ : nullptr; }
   template <typename T>
   const T* attribute(std::string_view name);
 
-  // ---- Outputs
+  // ---- Outputs. What is set for an output that the node does not have is dropped.
   size_t output_count() const { return outputs_.size(); }
   bool wants(size_t index) const { return index < outputs_.size() && !node_.outputs[index].empty(); }
   void set(size_t index, Value* value);
@@ -132,7 +134,8 @@ class Conversion {
   Builder& builder_;
   std::vector<Imported*> inputs_;
   std::vector<Output> outputs_;
-  std::optional<Error> attribute_error_;
+  Diagnostic absent(size_t index) const;
+  mutable std::optional<Error> deferred_error_;
 };
 
 template <typename T>
@@ -140,7 +143,7 @@ const T* Conversion::attribute(std::string_view name) {
   const Attribute* found = node_.find(name);
   if (!found) return nullptr;
   if (const T* value = std::get_if<T>(&found->value)) return value;
-  if (!attribute_error_) attribute_error_ = invalid("E324", "attribute '" + escape_text(name) + "' has the wrong kind");
+  if (!deferred_error_) deferred_error_ = invalid("E324", "attribute '" + escape_text(name) + "' has the wrong kind");
   return nullptr;
 }
 

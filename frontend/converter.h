@@ -50,6 +50,7 @@ struct Converter {
   int max_inputs = 1;
   std::string_view domain;  // "" is the default domain
   int max_outputs = 1;
+  uint32_t optional_inputs = 0;  // bit i: input i may be left out although others below min_inputs come after it
 };
 
 inline constexpr int any_number = 1 << 30;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "base/text.h"
 #include "frontend/importer.h"
@@ -55,6 +56,7 @@ void Importer::define_initializers(const Graph& graph) {
     imported.type = {initializer.entry.dtype, static_shape(initializer.entry.shape)};
     imported.stored = &initializer.entry;
     if (!initializer.unsupported.empty()) imported.unsupported = &initializer.unsupported;
+    check_value_info(graph, initializer.name);
   }
 }
 
@@ -108,6 +110,7 @@ void Importer::define_inputs() {
     Imported* imported = lookup(input.name);
     if (imported->stored || imported->failed || imported->value) continue;
     imported->value = function_->block.add_argument(imported->type, input.name);
+    check_value_info(model_.graph, input.name);
   }
 }
 
@@ -183,36 +186,67 @@ void Importer::finish() {
       for (Diagnostic& diagnostic : std::move(value).error().within(where).diagnostics) invalid_.push_back(diagnostic);
       continue;
     }
-    check_declared(output, (*value)->type);
+    check_declared(output, *imported, "output");
     results.push_back(*value);
     function_->output_names.push_back(output.name);
   }
   if (!invalid_.empty()) return;
+  warn_of_declared_shapes();
   builder_->origins.clear();
   auto yield = builder_->create(Op::yield, results);
   if (!yield)
     for (Diagnostic& diagnostic : std::move(yield).error().diagnostics) invalid_.push_back(diagnostic);
 }
 
-// Declared output shapes often lie (traced with the example input); inference wins. Element types must agree.
-void Importer::check_declared(const ValueInfo& output, const Type& type) {
-  auto dtype = dtype_of(output.elem_type);
-  if (dtype && *dtype != type.dtype) {
-    invalid_.push_back(
-        make_error(ErrorKind::invalid, "E326", "the declared element type is not what the model computes")
-            .with_where(concat(model_.path, ": output '", escape_text(output.name), "'"))
-            .with_expected(std::string(to_string(*dtype)))
-            .with_got(std::string(to_string(type.dtype))));
+// ---- Declared types
+
+namespace {
+
+bool contradicts(const std::vector<DeclaredDim>& declared, const Shape& found) {
+  if (declared.size() != found.size()) return true;
+  for (size_t axis = 0; axis < found.size(); ++axis)
+    if (declared[axis].value && found[axis].is_constant() && !found[axis].is(*declared[axis].value)) return true;
+  return false;
+}
+
+}  // namespace
+
+void Importer::check_declared(const ValueInfo& declared, const Imported& found, std::string_view what) {
+  const bool is_known = found.value || found.stored || found.contents;
+  if (!is_known || found.failed || found.unsupported) return;
+  const Type& type = found.value ? found.value->type : found.type;
+  const std::string name = concat(what, " '", escape_text(declared.name), "'");
+  const OnnxType* onnx_type = find_onnx_type(declared.elem_type);
+  const bool is_tensor = declared.is_tensor && (onnx_type || declared.elem_type == 0);
+  if (!is_tensor || (onnx_type && onnx_type->dtype != type.dtype)) {
+    if (invalid_.size() < max_invalid_reports)
+      invalid_.push_back(
+          make_error(ErrorKind::invalid, "E326", "the declared element type is not what the model computes")
+              .with_where(concat(model_.path, ": ", name))
+              .with_expected(!declared.is_tensor ? declared.type_text
+                             : onnx_type         ? std::string(onnx_type->name)
+                                                 : concat("undefined element type ", declared.elem_type))
+              .with_got(type.str())
+              .with_help("correct the declaration, or remove it"));
     return;
   }
-  if (!output.shape) return;
-  bool differs = output.shape->size() != type.shape.size();
-  for (size_t axis = 0; !differs && axis < type.shape.size(); ++axis) {
-    const DeclaredDim& declared = (*output.shape)[axis];
-    if (declared.value && type.shape[axis].is_constant() && !type.shape[axis].is(*declared.value)) differs = true;
-  }
-  if (differs)
-    warn("W203", concat("output '", escape_text(output.name), "' is ", type.str(), ", not the declared shape"));
+  if (declared.shape && contradicts(*declared.shape, type.shape))
+    declared_shapes_.push_back(concat(name, " is ", type.str()));
+}
+
+void Importer::check_value_info(const Graph& graph, const std::string& name) {
+  auto declared = graph.value_info.find(name);
+  if (declared == graph.value_info.end()) return;
+  if (const Imported* found = lookup(name)) check_declared(declared->second, *found, "value");
+}
+
+void Importer::warn_of_declared_shapes() {
+  constexpr size_t most_named = 3;
+  if (declared_shapes_.empty()) return;
+  const size_t named = std::min(declared_shapes_.size(), most_named);
+  std::string text = join(std::span(declared_shapes_).first(named), "; ", [](auto& shape) { return shape; });
+  if (declared_shapes_.size() > named) text += concat("; and ", declared_shapes_.size() - named, " more");
+  warn("W203", concat(text, ", not the declared shape"));
 }
 
 }  // namespace rtx::onnx

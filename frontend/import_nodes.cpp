@@ -1,4 +1,6 @@
 // Nodes: from the row of the table to the outputs, and branches of If.
+#include <utility>
+
 #include "base/text.h"
 #include "frontend/importer.h"
 
@@ -29,7 +31,9 @@ bool has_blank_separated(std::string_view list, std::string_view word) {
 }  // namespace
 
 void Importer::import_nodes(const Graph& graph) {
+  const Graph* outer = std::exchange(graph_, &graph);
   for (const Node& node : graph.nodes) import_node(node);
+  graph_ = outer;
 }
 
 void Importer::import_node(const Node& node) {
@@ -73,6 +77,13 @@ Result<void> Importer::convert(const Node& node, const Converter& row, std::vect
         .with_expected(row.max_inputs == any_number       ? concat(row.min_inputs, " or more")
                        : row.min_inputs == row.max_inputs ? concat(row.min_inputs)
                                                           : concat(row.min_inputs, " to ", row.max_inputs));
+  for (int i = 0; i < count; ++i) {
+    const bool needed = row.max_inputs == any_number || (i < row.min_inputs && !(row.optional_inputs >> i & 1));
+    if (needed && !inputs[static_cast<size_t>(i)])
+      return make_error(ErrorKind::invalid, "E221", concat("input ", i, " is left out"))
+          .with_expected("the name of a value: the operator needs this input");
+  }
+  if (node.outputs.empty()) return make_error(ErrorKind::invalid, "E221", "the node has no outputs");
   if (static_cast<int64_t>(node.outputs.size()) > row.max_outputs)
     return make_error(ErrorKind::invalid, "E221", concat("the operator has ", node.outputs.size(), " outputs"))
         .with_expected(concat("at most ", row.max_outputs, " outputs of this type of operator"));
@@ -93,7 +104,7 @@ Result<void> Importer::convert(const Node& node, const Converter& row, std::vect
   Conversion conversion(*this, node, *builder_, std::move(inputs));
   if (!complete) {
     Result<void> done = row.convert(conversion);
-    if (conversion.attribute_error()) return *conversion.attribute_error();
+    if (conversion.deferred_error()) return *conversion.deferred_error();
     if (!done) return done;
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -136,6 +147,7 @@ void Importer::define_outputs(Conversion& conversion, std::vector<std::optional<
     Conversion::Output& output = conversion.outputs()[i];
     if (output.alias) {
       scopes_.back()[node.outputs[i]] = output.alias;
+      check_value_info(*graph_, node.outputs[i]);
       continue;
     }
     Imported& imported = add(node.outputs[i]);
@@ -155,6 +167,7 @@ void Importer::define_outputs(Conversion& conversion, std::vector<std::optional<
       imported.failed = true;  // an optional output that the converter does not make
       report(node, Error(make_error(ErrorKind::unsupported, "E401", concat("output ", i, " is not supported"))));
     }
+    check_value_info(*graph_, node.outputs[i]);
   }
 }
 
@@ -210,6 +223,7 @@ Result<void> Importer::inline_if(const Node& node, const std::vector<Imported*>&
     if (!results[i])
       return make_error(ErrorKind::invalid, "E203",
                         concat("value '", escape_text(graph->outputs[i].name), "' is not defined"));
+    check_declared(graph->outputs[i], *results[i], "output");
     if (!node.outputs[i].empty()) scopes_.back()[node.outputs[i]] = results[i];
   }
   return Ok{};

@@ -5,7 +5,6 @@
 namespace rtx::onnx {
 namespace {
 
-constexpr size_t max_invalid_reports = 20;
 constexpr size_t max_named_nodes = 3;
 
 }  // namespace

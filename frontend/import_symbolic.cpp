@@ -102,7 +102,7 @@ bool Importer::evaluate_in_scratch(const Node& node, const Converter& row, const
   Block block;
   Builder builder(block);
   Conversion conversion(*this, node, builder, std::move(scratch_inputs));
-  if (!row.convert(conversion) || conversion.attribute_error()) return false;
+  if (!row.convert(conversion) || conversion.deferred_error()) return false;
   std::vector<Value*> values;
   std::vector<size_t> outputs;
   for (size_t i = 0; i < node.outputs.size(); ++i) {

@@ -18,6 +18,8 @@ namespace rtx::onnx {
 // A shape of known sizes.
 inline Shape static_shape(const std::vector<int64_t>& sizes) { return Shape(sizes.begin(), sizes.end()); }
 
+constexpr size_t max_invalid_reports = 20;
+
 class Importer {
  public:
   Importer(const Model& model, const ImportOptions& options) : model_(model), options_(options) {}
@@ -69,7 +71,12 @@ class Importer {
   void fail_outputs(const Node& node);
   void report(const Node& node, Error error);
   void finish();
-  void check_declared(const ValueInfo& output, const Type& type);
+  // Compares what the file declares of a value with what inference found. An element type that differs is E326; a shape
+  // that differs is only noted (`declared_shapes_`), since shapes are often left over from tracing or editing.
+  void check_declared(const ValueInfo& declared, const Imported& found, std::string_view what);
+  // The same for the entry of `value_info` of this name, if there is one.
+  void check_value_info(const Graph& graph, const std::string& name);
+  void warn_of_declared_shapes();
   Error collected() const;
 
   const Model& model_;
@@ -80,7 +87,9 @@ class Importer {
   std::deque<Imported> values_;
   std::deque<WeightEntry> given_;  // the entries of options_.constants
   std::vector<Scope> scopes_;
-  const Node* node_ = nullptr;  // being imported
+  const Graph* graph_ = nullptr;  // being imported, and its node
+  const Node* node_ = nullptr;
+  std::vector<std::string> declared_shapes_;  // that inference contradicts, in the order found
   std::vector<std::pair<std::string, Dim>> substitutions_;
   std::vector<Diagnostic> warnings_;
   std::set<std::string> warned_;  // each is given once

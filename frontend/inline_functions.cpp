@@ -149,6 +149,7 @@ class Inliner {
   void collect_names(const Graph& graph) {
     for (const ValueInfo& input : graph.inputs) taken_.insert(input.name);
     for (const Initializer& initializer : graph.initializers) taken_.insert(initializer.name);
+    for (const auto& [name, info] : graph.value_info) taken_.insert(name);
     for (const Node& node : graph.nodes) {
       for (const std::string& output : node.outputs) taken_.insert(output);
       for (const Attribute& attribute : node.attributes)

@@ -78,7 +78,7 @@ struct Graph {
   std::string name;
   std::vector<ValueInfo> inputs;  // without those that only repeat an initializer in IR version < 4
   std::vector<ValueInfo> outputs;
-  std::map<std::string, ValueInfo> value_info;  // hints only: inference wins
+  std::map<std::string, ValueInfo> value_info;  // element types must agree; inference wins over shapes
   std::vector<Initializer> initializers;        // in file order
   std::vector<Node> nodes;                      // sorted topologically, stable; model-local functions inlined
 };

@@ -86,9 +86,7 @@ Result<void> check_input(ValueInfo& value, const ReadLimits& limits) {
   if (!value.shape) return Ok{};
   forget_negative_dims(value, -1);
   std::vector<int64_t> known;
-  bool is_fixed = true;
   for (const DeclaredDim& dim : *value.shape) {
-    is_fixed &= dim.value.has_value();
     known.push_back(dim.value.value_or(1));
   }
   Result<int64_t> count = checked_element_count(known, type->bits, limits);

@@ -19,7 +19,7 @@ FIELDS = {  # source: (required, optional)
     "debian": ({"packages", "debian12", "ubuntu2404"}, set()),
     "pypi": ({"version", "sha256"}, {"pypi_name", "member", "member_sha256"}),
 }
-GROUPS = {"debian": {"build", "dev"}, "pypi": {"oracle", "nvrtc", "gpu", "quickstart"}}
+GROUPS = {"debian": {"build", "dev", "fuzz"}, "pypi": {"oracle", "nvrtc", "gpu", "quickstart"}}
 LINKED = {"static", "header", "loaded", "test", "none"}
 
 

@@ -3,8 +3,9 @@
 #   Debian packages, .venv/ (Python test oracles), .deps/onnx-schema/ (onnx.proto), .deps/cuda (NVRTC).
 # Versions come from dependencies.yaml. Running it again changes nothing and needs no network.
 #
-# usage: scripts/setup.sh [--dev] [--with-gpu]
+# usage: scripts/setup.sh [--dev] [--fuzz] [--with-gpu]
 #   --dev       also clang-format and clang-tidy
+#   --fuzz      also clang and libFuzzer
 #   --with-gpu  also cuBLASLt, which rtx-run needs on a GPU; implied where a GPU's driver is found
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,6 +21,7 @@ with_gpu=0
 for argument in "$@"; do
   case $argument in
     --dev) apt_groups+=(dev) ;;
+    --fuzz) apt_groups+=(fuzz) ;;
     --with-gpu) with_gpu=1 ;;
     *) fail "unknown option '$argument'; see the top of scripts/setup.sh" ;;
   esac

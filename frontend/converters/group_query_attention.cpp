@@ -234,7 +234,7 @@ constinit const Converter group_query_attention_converters[] = {
      "num_heads kv_num_heads scale softcap local_window_size do_rotary rotary_interleaved smooth_softmax causal "
      "qk_output "
      "k_quant_type v_quant_type kv_cache_bit_width",
-     7, 16, "com.microsoft", 4},
+     7, 16, "com.microsoft", 4, 1u << 1 | 1u << 2 | 1u << 3 | 1u << 4},
 };
 std::span<const Converter> group_query_attention_table() { return group_query_attention_converters; }
 

@@ -308,7 +308,7 @@ constinit const Converter normalization_converters[] = {
     {"LayerNormalization", 1, layer_normalization, never, norm_attributes, 2, 3, "com.microsoft", 3},
     {"SimplifiedLayerNormalization", 1, rms_normalization, never, norm_attributes, 2, 2, "com.microsoft", 2},
     {"EmbedLayerNormalization", 1, embed_layer_normalization, never, "epsilon mask_index_type", 7, 9, "com.microsoft",
-     3},
+     3, 1u << 1 | 1u << 4},
     {"SkipLayerNormalization", 1, skip_layer_normalization, never, "epsilon", 3, 5, "com.microsoft", 4},
     {"SkipSimplifiedLayerNormalization", 1, skip_simplified_layer_normalization, never, "epsilon", 3, 4,
      "com.microsoft", 4},

@@ -306,8 +306,8 @@ constinit const Converter quantization_converters[] = {
     {"QLinearMatMul", 10, qlinear_matmul, never, "", 8, 8},
     {"QuantizeLinear", 1, quantize_linear, never, "axis", 2, 3, microsoft},
     {"DequantizeLinear", 1, dequantize_linear, never, "axis", 2, 3, microsoft},
-    {"QLinearAdd", 1, qlinear_binary<Op::add>, never, "", 7, 8, microsoft},
-    {"QLinearMul", 1, qlinear_binary<Op::mul>, never, "", 7, 8, microsoft},
+    {"QLinearAdd", 1, qlinear_binary<Op::add>, never, "", 7, 8, microsoft, 1, 1u << 2 | 1u << 5},
+    {"QLinearMul", 1, qlinear_binary<Op::mul>, never, "", 7, 8, microsoft, 1, 1u << 2 | 1u << 5},
     {"MatMulIntegerToFloat", 1, matmul_integer_to_float, never, "", 4, 7, microsoft},
     {"DynamicQuantizeMatMul", 1, dynamic_quantize_matmul, never, "", 3, 5, microsoft},
 };

@@ -422,6 +422,55 @@ TEST_CASE("a declared output shape that differs is a warning, a declared type th
   CHECK(refused(text).first().id == "E326");
 }
 
+TEST_CASE("value_info: a type that differs is an error, shapes that differ give one warning and are not used") {
+  ModelText text;
+  text.input("x", onnx_f32, {"n", "3"}).node("Relu", {"x"}, {"a"}).node("Exp", {"a"}, {"b"}).node("Neg", {"b"}, {"y"});
+  text.output("y");
+  auto& infos = text.model.graph.value_info;
+  infos["a"] = ModelText::value("a", onnx_f32, {"n", "3"});
+  infos["unused"] = ModelText::value("unused", onnx_i64, {});
+  CHECK(imported(text).warnings.empty());
+  infos["a"] = ModelText::value("a", onnx_f32, {"2", "3"});  // what the exporter traced: n is not known to be another
+  CHECK(imported(text).warnings.empty());
+  infos["a"] = ModelText::value("a", onnx_f32, {"n", "4"});
+  infos["b"] = ModelText::value("b", onnx_f32, {"n"});
+  ImportResult result = imported(text);
+  REQUIRE(result.warnings.size() == 1);
+  CHECK(result.warnings[0].id == "W203");
+  for (const char* words : {"value 'a' is tensor<[n, 3], f32>", "value 'b' is tensor<[n, 3], f32>"})
+    CHECK(result.warnings[0].message.find(words) != std::string::npos);
+  CHECK(result.module->functions[0]->block.operations().front()->result(0)->type.str() == "tensor<[n, 3], f32>");
+  infos["b"] = ModelText::value("b", onnx_f16, {"n", "3"});
+  const Error error = refused(text);
+  CHECK(error.first().id == "E326");
+  CHECK(error.first().where.find("value 'b'") != std::string::npos);
+  CHECK(error.first().expected == "float16");
+  CHECK(error.first().got == "tensor<[n, 3], f32>");
+  infos.erase("b");
+  infos["x"] = ModelText::value("x", onnx_i64, {"n", "3"});
+  CHECK(refused(text).first().id == "E326");
+}
+
+TEST_CASE("a required input that is left out by an empty name is an error, an optional one is not") {
+  for (const char* op : {"MatMul", "Add", "Concat", "Max", "Gather", "Reshape"}) {
+    ModelText text;
+    text.input("x", onnx_f32, {"2", "2"}).node(op, {"", "x"}, {"y"}).output("y");
+    CAPTURE(op);
+    const Error error = refused(text);
+    CHECK(error.first().id == "E221");
+    CHECK(error.first().message == "input 0 is left out");
+  }
+  ModelText text;
+  text.input("x", onnx_f32, {"2"}).input("most", onnx_f32, {}).node("Clip", {"x", "", "most"}, {"y"}).output("y");
+  CHECK(imported(text).warnings.empty());
+}
+
+TEST_CASE("a node without outputs is an error") {
+  ModelText text;
+  text.input("x", onnx_f32, {"2"}).node("Neg", {"x"}, {"y"}).node("Relu", {"x"}, {}).output("y");
+  CHECK(refused(text).first().id == "E221");
+}
+
 TEST_CASE("inputs of types that the IR lacks are refused by name") {
   ModelText text;
   text.input("x", 8, {"2"}).input("y", 13, {"2"}).node("Relu", {"x"}, {"z"}).output("z");

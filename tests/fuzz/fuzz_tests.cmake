@@ -1,0 +1,6 @@
+rtx_add_fuzzer(ir_text LINKS rtx_ir)
+rtx_add_fuzzer(manifest LINKS rtx_runtime_package)
+rtx_add_fuzzer(npy LINKS rtx_base)
+rtx_add_fuzzer(onnx MUTATOR fuzz/onnx_mutator.cpp LINKS rtx_frontend)
+rtx_add_fuzzer(passes LINKS rtx_passes)
+rtx_add_fuzzer(safetensors LINKS rtx_base)
