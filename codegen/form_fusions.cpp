@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "codegen/emit/element_emitter.h"
+#include "codegen/expand_composites.h"
 
 namespace rtx::codegen {
 namespace {
@@ -189,6 +190,7 @@ Result<void> form_in(Module& module, Block& block) {
 }  // namespace
 
 Result<void> form_fusions(Module& module) {
+  RTX_TRY(expand_composites(module));
   for (const auto& function : module.functions) RTX_TRY(form_in(module, function->block));
   module.stage = Stage::fused;
   return Ok{};

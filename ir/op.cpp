@@ -70,6 +70,10 @@ bool number_dtype(DType d) { return float_dtype(d) || integer_dtype(d); }
 bool bool_dtype(DType d) { return d == DType::boolean; }
 bool index_dtype(DType d) { return d == DType::i64 || d == DType::i32; }
 
+bool quantized_dtype(DType d) { return (is_integer(d) && d != DType::i64) || d == DType::f8e4m3 || d == DType::f8e5m2; }
+bool quantized_or_float_dtype(DType d) { return quantized_dtype(d) || float_dtype(d); }
+bool byte_dtype(DType d) { return d == DType::u8; }
+
 bool InferContext::same(const Dim& a, const Dim& b) const { return a == b || (unify && *unify && (*unify)(a, b)); }
 
 size_t OpSpec::operand_spec_count() const {

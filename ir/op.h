@@ -32,6 +32,7 @@ enum Trait : uint32_t {
   trait_broadcasts = 1u << 3,    // operands broadcast to the result as in numpy
   trait_has_body = 1u << 4,      // holds a block of operations
   trait_no_fold = 1u << 5,       // never folded (its value is elsewhere, as of `weight`)
+  trait_keep_compact = 1u << 6,  // undoes a compact form of weights: folded only where the result is no larger
 };
 
 using DTypePredicate = bool (*)(DType);
@@ -40,7 +41,10 @@ bool float_dtype(DType);    // f64 f32 f16 bf16 (not f8)
 bool integer_dtype(DType);  // not bool
 bool number_dtype(DType);   // float_dtype or integer_dtype
 bool bool_dtype(DType);
-bool index_dtype(DType);    // i64 i32
+bool index_dtype(DType);      // i64 i32
+bool quantized_dtype(DType);  // i32 i16 i8 u8 i4 u4 f8e4m3 f8e5m2
+bool quantized_or_float_dtype(DType);
+bool byte_dtype(DType);  // u8
 
 struct OperandSpec {
   std::string_view name;
@@ -68,6 +72,9 @@ struct InferContext {
 };
 
 class WeightStore;
+class Operation;
+class Builder;
+class Value;
 
 // What evaluate sees: concrete operands, the symbol binding, and the result types with their shapes made concrete.
 struct EvaluateContext {
@@ -91,6 +98,9 @@ struct OpSpec {
   Result<std::vector<Type>> (*infer)(const InferContext&) = nullptr;
   // The meaning: f64 (or int64) arithmetic, rounded to the dtype at each value. Null only for structure ops.
   Result<std::vector<Tensor>> (*evaluate)(const EvaluateContext&) = nullptr;
+  // The operation in core ops, for what has no kernel of its own: gives the value that replaces its only result. Null
+  // where devices take the operation whole.
+  Result<Value*> (*expand)(const Operation&, Builder&) = nullptr;
 
   size_t operand_spec_count() const;
   size_t min_operands() const;

@@ -32,8 +32,15 @@ std::string_view predicate_text(DTypePredicate predicate) {
     DTypePredicate predicate;
     std::string_view text;
   };
-  static constexpr Text texts[] = {{any_dtype, "any"},       {float_dtype, "float"}, {integer_dtype, "integer"},
-                                   {number_dtype, "number"}, {bool_dtype, "bool"},   {index_dtype, "index"}};
+  static constexpr Text texts[] = {{any_dtype, "any"},
+                                   {float_dtype, "float"},
+                                   {integer_dtype, "integer"},
+                                   {number_dtype, "number"},
+                                   {bool_dtype, "bool"},
+                                   {index_dtype, "index"},
+                                   {quantized_dtype, "quantized"},
+                                   {quantized_or_float_dtype, "quantized or float"},
+                                   {byte_dtype, "u8"}};
   for (const Text& entry : texts) {
     if (entry.predicate == predicate) return entry.text;
   }
@@ -94,6 +101,7 @@ std::string ops_markdown() {
       "# Operations\n\n"
       "Written by `rtx-opt --list-ops` from the records in `ir/ops/`; do not edit. ir.md explains the notation.\n"
       "`float`: f64 f32 f16 bf16. `integer`: not bool. `number`: float or integer. `index`: i64 i32.\n"
+      "`quantized`: i32 i16 i8 u8 i4 u4 f8e4m3 f8e5m2.\n"
       "`?` may be left out, `...` repeats, `=` gives the default.\n";
   for (OpFamily family : {OpFamily::structure, OpFamily::elementwise, OpFamily::movement, OpFamily::indexing,
                           OpFamily::reduction, OpFamily::contraction, OpFamily::composite}) {

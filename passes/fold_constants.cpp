@@ -20,6 +20,8 @@ std::vector<int64_t> static_shape(const Type& type) {
   return shape;
 }
 
+int64_t element_count(const Type& static_type) { return static_type.element_count().constant(); }
+
 // Bytes of a static type; nullopt if it has symbols, a negative size or overflows.
 std::optional<int64_t> static_bytes(const Type& type) {
   int64_t elements = 1;
@@ -118,7 +120,9 @@ class Folder {
       std::optional<int64_t> operand_bytes = static_bytes(operand->type);
       if (!operand_bytes || *operand_bytes > context_.max_folded_value_bytes) return false;
     }
-    if (bytes <= context_.small_bytes) return true;
+    const bool compact = operation.spec().has(trait_keep_compact);
+    if (bytes <= context_.small_bytes && (!compact || element_count(operation.result()->type) <= max_inline_elements))
+      return true;
     int64_t operand_bytes = 0;
     for (const Value* operand : operation.operands()) {
       if (Operation* weight = operand->def(); weight->is(Op::weight)) {

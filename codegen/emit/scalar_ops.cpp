@@ -212,6 +212,9 @@ std::optional<std::string> scalar_expression(KernelWriter& writer, const Operati
     case Op::log_softmax:
     case Op::layer_norm:
     case Op::rms_norm:
+    case Op::quantize:
+    case Op::dequantize:
+    case Op::unpack_bits:
       return std::nullopt;
   }
   return round_expression(writer, dtype, text);

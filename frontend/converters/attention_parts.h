@@ -36,6 +36,11 @@ class AttentionMask {
 // softmax over the last axis. With `guard`, a row of -inf gives zeros instead of NaN.
 Result<Value*> attention_softmax(Conversion& c, Value* scores, bool guard);
 
+// What com.microsoft.Attention does with its projection qkv [batch, sequence, q + k + v]: past and mask from the inputs
+// of these numbers, present and output set. `sizes` of q, k and v; empty: three equal parts.
+Result<void> attend_projection(Conversion& c, Value* qkv, std::vector<int64_t> sizes, size_t mask_index,
+                               size_t past_index, size_t bias_index);
+
 // Rotates the first `rotary` elements of each head of x [batch, heads, sequence, size] by cos and sin
 // [batch or 1, 1, sequence, rotary / 2], in halves or in interleaved pairs.
 Result<Value*> rotate(Conversion& c, Value* x, Value* cos, Value* sin, int64_t rotary, bool interleaved);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "frontend/converters/conv_parts.h"
 #include "frontend/converters/tables.h"
 
 namespace rtx::onnx {
@@ -144,8 +145,8 @@ Result<void> fused_matmul(Conversion& c) {
 
 // ---- Conv
 
-Result<std::vector<int64_t>> conv_pads(Conversion& c, const std::vector<int64_t>& strides,
-                                       const std::vector<int64_t>& dilations) {
+Result<std::vector<int64_t>> conv_pads(Conversion& c, const Shape& x, const Shape& w,
+                                       const std::vector<int64_t>& strides, const std::vector<int64_t>& dilations) {
   size_t spatial = strides.size();
   std::string mode = c.string("auto_pad", "NOTSET");
   if (mode == "NOTSET") return c.spatial_list("pads", 2 * spatial, 0);
@@ -154,7 +155,7 @@ Result<std::vector<int64_t>> conv_pads(Conversion& c, const std::vector<int64_t>
   if (mode != "SAME_UPPER" && mode != "SAME_LOWER")
     return c.invalid("E321", concat("auto_pad '", escape_text(mode), "'"));
   for (size_t i = 0; i < spatial; ++i) {
-    const Dim &size = c.type(0).shape[2 + i], &window = c.type(1).shape[2 + i];
+    const Dim &size = x[2 + i], &window = w[2 + i];
     if (!window.is_constant() || (strides[i] != 1 && !size.is_constant()))
       return c.unsupported(concat("auto_pad with a stride on an axis of size ", size.str()));
     int64_t total = (window.constant() - 1) * dilations[i];
@@ -168,27 +169,39 @@ Result<std::vector<int64_t>> conv_pads(Conversion& c, const std::vector<int64_t>
   return pads;
 }
 
-Result<Value*> conv_value(Conversion& c) {
-  if (c.rank(0) < 3) return c.invalid("E327", "Conv needs rank 3 or more").with_got(c.type(0).str());
-  if (c.rank(1) != c.rank(0)) return c.invalid("E327", "the weight of Conv has another rank").with_got(c.type(1).str());
-  size_t spatial = c.rank(0) - 2;
+}  // namespace
+
+Result<Value*> convolved(Conversion& c, Value* x, Value* w, Value* bias) {
+  if (x->type.rank() < 3) return c.invalid("E327", "Conv needs rank 3 or more").with_got(x->type.str());
+  if (w->type.rank() != x->type.rank())
+    return c.invalid("E327", "the weight of Conv has another rank").with_got(w->type.str());
+  size_t spatial = x->type.rank() - 2;
   RTX_ASSIGN(std::vector<int64_t> strides, c.spatial_list("strides", spatial, 1));
   RTX_ASSIGN(std::vector<int64_t> dilations, c.spatial_list("dilations", spatial, 1));
   for (size_t i = 0; i < spatial; ++i)
     if (strides[i] < 1 || dilations[i] < 1) return c.invalid("E321", "strides and dilations are 1 or more");
   if (auto window = c.integer_list("kernel_shape")) {
     for (size_t i = 0; i < spatial; ++i)
-      if (window->size() != spatial || !c.type(1).shape[2 + i].is((*window)[i]))
-        return c.invalid("E324", "kernel_shape is not the shape of the weight").with_got(c.type(1).str());
+      if (window->size() != spatial || !w->type.shape[2 + i].is((*window)[i]))
+        return c.invalid("E324", "kernel_shape is not the shape of the weight").with_got(w->type.str());
   }
-  RTX_ASSIGN(std::vector<int64_t> pads, conv_pads(c, strides, dilations));
-  std::vector<Value*> operands;
-  for (size_t i = 0; i < std::min<size_t>(c.input_count(), 3) && c.has(i); ++i) {
-    RTX_ASSIGN(Value * operand, c.input(i));
-    operands.push_back(operand);
-  }
+  RTX_ASSIGN(std::vector<int64_t> pads, conv_pads(c, x->type.shape, w->type.shape, strides, dilations));
+  std::vector<Value*> operands = {x, w};
+  if (bias) operands.push_back(bias);
   return c.emit(Op::conv, std::move(operands),
                 {{"strides", strides}, {"dilations", dilations}, {"pads", pads}, {"groups", c.integer("group", 1)}});
+}
+
+namespace {
+
+Result<Value*> conv_value(Conversion& c) {
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * w, c.input(1));
+  Value* bias = nullptr;
+  if (c.has(2)) {
+    RTX_ASSIGN(bias, c.input(2));
+  }
+  return convolved(c, x, w, bias);
 }
 
 Result<void> conv(Conversion& c) {

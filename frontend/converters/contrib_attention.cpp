@@ -115,6 +115,14 @@ Result<void> attention(Conversion& c) {
     RTX_ASSIGN(qkv, c.emit(Op::add, {qkv, bias}));
   }
   std::vector<int64_t> sizes = c.integer_list("qkv_hidden_sizes").value_or(std::vector<int64_t>{});
+  return attend_projection(c, qkv, std::move(sizes), 3, 4, 5);
+}
+
+}  // namespace
+
+Result<void> attend_projection(Conversion& c, Value* qkv, std::vector<int64_t> sizes, size_t mask_index,
+                               size_t past_index, size_t bias_index) {
+  int64_t heads = c.integer("num_heads", 0);
   if (sizes.empty()) {
     auto third = qkv->type.shape[2].divided_by(3);
     if (!third || !third->is_constant()) return c.invalid("E327", "the weights do not hold three equal parts");
@@ -129,8 +137,8 @@ Result<void> attention(Conversion& c) {
     RTX_ASSIGN(*parts[i], split_heads(c, part, heads));
     start += sizes[i];
   }
-  if (c.has(4)) {
-    RTX_ASSIGN(Value * past, c.input(4));
+  if (c.has(past_index)) {
+    RTX_ASSIGN(Value * past, c.input(past_index));
     if (past->type.rank() != 5) return c.invalid("E327", "past must have rank 5").with_got(past->type.str());
     h.past = past->type.shape[3];
     RTX_ASSIGN(Value * past_key, unpacked(c, past, 0, 0));
@@ -146,12 +154,14 @@ Result<void> attention(Conversion& c) {
     RTX_ASSIGN(Value * present, c.emit(Op::concat, {key, value}, {{"axis", int64_t{0}}}));
     c.set(1, present);
   }
-  RTX_ASSIGN(Value * padding, optional_input(c, 3));
-  RTX_ASSIGN(Value * attention_bias, optional_input(c, 5));
+  RTX_ASSIGN(Value * padding, optional_input(c, mask_index));
+  RTX_ASSIGN(Value * attention_bias, optional_input(c, bias_index));
   RTX_ASSIGN(Value * y, attend(c, h, padding, attention_bias, nullptr));
   c.set(0, y);
   return Ok{};
 }
+
+namespace {
 
 // ---- MultiHeadAttention: query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value
 

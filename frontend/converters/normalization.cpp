@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "frontend/converters/quantization_parts.h"
 #include "frontend/converters/tables.h"
 #include "frontend/onnx_types.h"
 
@@ -68,11 +69,6 @@ Result<Value*> normalized(Conversion& c, Value* x, Value* scale, Value* bias, in
   return y;
 }
 
-Result<Value*> optional_input(Conversion& c, size_t index) {
-  if (!c.has(index)) return static_cast<Value*>(nullptr);
-  return c.input(index);
-}
-
 // Outputs `mean` and `inverse` of a normalization of x, in the stash type; either may be unwanted.
 Result<void> set_moments(Conversion& c, Value* x, int axis, double epsilon, DType stash, bool rms,
                          std::optional<size_t> mean, size_t inverse) {
@@ -137,31 +133,47 @@ Result<void> skip_layer_normalization(Conversion& c) { return skip_normalization
 Result<void> skip_simplified_layer_normalization(Conversion& c) { return skip_normalization(c, true); }
 
 // Row sums of word, position and segment embeddings, then the layer norm (H58). Inputs: input_ids, segment_ids, word,
-// position and segment tables, gamma, beta, mask, position_ids.
+// position and segment tables, gamma, beta, mask, position_ids. Quantised (QEmbedLayerNormalization): inputs 2 to 6 are
+// integers, with their scales in inputs 8 to 12 and their zero points in 13 to 17; no position_ids.
+template <bool quantised>
 Result<void> embed_layer_normalization(Conversion& c) {
   double epsilon = c.real("epsilon", 1e-12f);
+  // Rows of input `index`, or the input itself, as floats.
+  auto real = [&](Value* value, size_t index) -> Result<Value*> {
+    if (!quantised) return value;
+    RTX_ASSIGN(Value * scale, c.input(index + 6));
+    RTX_ASSIGN(Value * zero, optional_input(c, index + 11));
+    return dequantized(c, value, {.scale = scale, .zero = zero}, DType::f32);
+  };
   RTX_ASSIGN(Value * ids, c.input(0));
   if (ids->type.rank() != 2) return c.invalid("E327", "input_ids must have rank 2").with_got(ids->type.str());
   Shape shape = ids->type.shape;
   RTX_ASSIGN(Value * words, c.input(2));
   RTX_ASSIGN(Value * table, c.input(3));
   RTX_ASSIGN(Value * sum, c.emit(Op::gather, {words, ids}, {{"axis", int64_t{0}}}));
+  RTX_ASSIGN(sum, real(sum, 2));
   Value* positions = nullptr;
-  if (c.has(8)) {
+  if (!quantised && c.has(8)) {
     RTX_ASSIGN(positions, c.input(8));
   } else {
     RTX_ASSIGN(positions, c.iota(DType::i64, 2, 1, shape[1]));
   }
   RTX_ASSIGN(Value * position, c.emit(Op::gather, {table, positions}, {{"axis", int64_t{0}}}));
+  RTX_ASSIGN(position, real(position, 3));
   RTX_ASSIGN(sum, c.emit(Op::add, {sum, position}));
   if (c.has(1) && c.has(4)) {
     RTX_ASSIGN(Value * segments, c.input(1));
     RTX_ASSIGN(Value * segment_table, c.input(4));
     RTX_ASSIGN(Value * segment, c.emit(Op::gather, {segment_table, segments}, {{"axis", int64_t{0}}}));
+    RTX_ASSIGN(segment, real(segment, 4));
     RTX_ASSIGN(sum, c.emit(Op::add, {sum, segment}));
   }
   RTX_ASSIGN(Value * gamma, c.input(5));
+  RTX_ASSIGN(gamma, real(gamma, 5));
   RTX_ASSIGN(Value * beta, optional_input(c, 6));
+  if (beta) {
+    RTX_ASSIGN(beta, real(beta, 6));
+  }
   RTX_ASSIGN(Value * y, normalized(c, sum, gamma, beta, 2, epsilon, false, DType::f32));
   c.set(0, y);
   if (c.wants(2)) c.set(2, sum);
@@ -307,8 +319,10 @@ constinit const Converter normalization_converters[] = {
     {"LpNormalization", 1, lp_normalization, never, "axis p"},
     {"LayerNormalization", 1, layer_normalization, never, norm_attributes, 2, 3, "com.microsoft", 3},
     {"SimplifiedLayerNormalization", 1, rms_normalization, never, norm_attributes, 2, 2, "com.microsoft", 2},
-    {"EmbedLayerNormalization", 1, embed_layer_normalization, never, "epsilon mask_index_type", 7, 9, "com.microsoft",
-     3, 1u << 1 | 1u << 4},
+    {"EmbedLayerNormalization", 1, embed_layer_normalization<false>, never, "epsilon mask_index_type", 7, 9,
+     "com.microsoft", 3, 1u << 1 | 1u << 4},
+    {"QEmbedLayerNormalization", 1, embed_layer_normalization<true>, never, "epsilon", 18, 18, "com.microsoft", 2,
+     1u << 1 | 1u << 4 | 1u << 7 | 1u << 10 | 1u << 15},
     {"SkipLayerNormalization", 1, skip_layer_normalization, never, "epsilon", 3, 5, "com.microsoft", 4},
     {"SkipSimplifiedLayerNormalization", 1, skip_simplified_layer_normalization, never, "epsilon", 3, 4,
      "com.microsoft", 4},

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "frontend/converters/pooling_parts.h"
 #include "frontend/converters/tables.h"
 
 namespace rtx::onnx {
@@ -15,8 +16,9 @@ struct Window {
   std::vector<Dim> out;
 };
 
-Result<Window> pooling_window(Conversion& c) {
-  size_t count = c.rank(0) - 2;
+// Of x [batch, channels, spatial...].
+Result<Window> pooling_window(Conversion& c, const Shape& x) {
+  size_t count = x.size() - 2;
   Window w;
   RTX_ASSIGN(w.size, c.spatial_list("kernel_shape", count, 0));
   RTX_ASSIGN(w.strides, c.spatial_list("strides", count, 1));
@@ -31,7 +33,7 @@ Result<Window> pooling_window(Conversion& c) {
     if (__builtin_mul_overflow(places, w.size[i], &places) || places > 4096)
       return c.unsupported("a window of more than 4096 places");
     int64_t begin = pads[i], end = pads[count + i], reach = (w.size[i] - 1) * w.dilations[i] + 1;
-    const Dim& length = c.type(0).shape[2 + i];
+    const Dim& length = x[2 + i];
     if (automatic == "VALID") begin = end = 0;
     if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
       if (!length.is_constant()) return c.unsupported("auto_pad on an axis that is not constant");
@@ -95,7 +97,7 @@ Result<Value*> pooled(Conversion& c, Value* x, const Window& w, double fill, Op 
 Result<void> max_pool(Conversion& c) {
   if (c.rank(0) < 3) return c.invalid("E327", "the input needs rank 3 or more").with_got(c.type(0).str());
   if (c.wants(1)) return c.unsupported("the output Indices");
-  RTX_ASSIGN(Window w, pooling_window(c));
+  RTX_ASSIGN(Window w, pooling_window(c, c.type(0).shape));
   RTX_ASSIGN(Value * x, c.input(0));
   double lowest = is_float(x->type.dtype)    ? -std::numeric_limits<double>::infinity()
                   : is_signed(x->type.dtype) ? -128
@@ -105,17 +107,18 @@ Result<void> max_pool(Conversion& c) {
   return Ok{};
 }
 
-Result<void> average_pool(Conversion& c) {
-  if (c.rank(0) < 3) return c.invalid("E327", "the input needs rank 3 or more").with_got(c.type(0).str());
-  RTX_ASSIGN(Window w, pooling_window(c));
-  RTX_ASSIGN(Value * x, c.input(0));
+}  // namespace
+
+Result<Value*> average_pooled(Conversion& c, Value* x) {
+  if (x->type.rank() < 3) return c.invalid("E327", "the input needs rank 3 or more").with_got(x->type.str());
+  RTX_ASSIGN(Window w, pooling_window(c, x->type.shape));
   DType dtype = x->type.dtype, wide = dtype == DType::f64 ? DType::f64 : DType::f32;
   RTX_ASSIGN(Value * wide_x, c.cast(x, wide));
   RTX_ASSIGN(Value * sum, pooled(c, wide_x, w, 0, Op::add));
   // The divisor: how many places of each window lie in the input, or also in the padding (but not beyond it).
   bool count_pad = c.integer("count_include_pad", 0) != 0;
   Window counted = w;
-  Shape shape(c.rank(0), 1);
+  Shape shape(x->type.rank(), 1);
   std::vector<int64_t> pads = c.integer_list("pads").value_or(std::vector<int64_t>(2 * w.size.size(), 0));
   for (size_t i = 0; i < w.size.size(); ++i) {
     shape[2 + i] = x->type.shape[2 + i];
@@ -129,7 +132,14 @@ Result<void> average_pool(Conversion& c) {
   RTX_ASSIGN(ones, c.broadcast(ones, std::move(shape)));
   RTX_ASSIGN(Value * count, pooled(c, ones, counted, 0, Op::add));
   RTX_ASSIGN(Value * y, c.emit(Op::div, {sum, count}));
-  RTX_ASSIGN(y, c.cast(y, dtype));
+  return c.cast(y, dtype);
+}
+
+namespace {
+
+Result<void> average_pool(Conversion& c) {
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * y, average_pooled(c, x));
   c.set(0, y);
   return Ok{};
 }

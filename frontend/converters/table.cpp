@@ -21,6 +21,8 @@ std::span<const std::span<const Converter>> all_converters() {
       contrib_attention_table(),
       group_query_attention_table(),
       quantization_table(),
+      integer_products_table(),
+      qlinear_table(),
       pooling_table(),
       resize_table(),
       packed_weights_table(),

@@ -20,6 +20,8 @@ std::span<const Converter> attention_table();
 std::span<const Converter> contrib_attention_table();
 std::span<const Converter> group_query_attention_table();
 std::span<const Converter> quantization_table();
+std::span<const Converter> integer_products_table();
+std::span<const Converter> qlinear_table();
 std::span<const Converter> pooling_table();
 std::span<const Converter> resize_table();
 std::span<const Converter> packed_weights_table();

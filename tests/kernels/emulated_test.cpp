@@ -29,6 +29,7 @@ struct Case {
   double tolerance = 1e-6;  // relative, for f32 and f64; f16 and bf16 allow one unit of theirs
   size_t kernel = 0;
   std::vector<int64_t> index_bounds;  // operand i holds indices below this where it is not 0
+  std::unique_ptr<Block> definition;  // what the body must compute; null: the body itself
 };
 
 double unit_of(DType dtype) {
@@ -64,6 +65,22 @@ class Cases {
     body->insert(nullptr, Op::yield, {*result}, {}, {});
     list.push_back({std::string(kind), what, std::move(body), std::move(values)});
     return list.back();
+  }
+
+  // The same, with the operation expanded as form_fusions does.
+  Case& add_expanded(Op op, std::vector<Type> types, AttributeList attributes, SymbolValues values = {}) {
+    Cases whole;
+    std::unique_ptr<Block> definition = std::move(whole.add("pointwise", op, types, attributes).body);
+    Case& c = add("pointwise", op, std::move(types), std::move(attributes), std::move(values));
+    c.definition = std::move(definition);
+    Operation* yield = c.body->terminator();
+    Operation* operation = yield->operand(0)->def();
+    Builder builder(*c.body, operation);
+    Result<Value*> expanded = operation->spec().expand(*operation, builder);
+    if (!expanded) FAIL(c.name, ": ", to_string(expanded.error().first()));
+    yield->set_operand(0, *expanded);
+    c.body->erase(operation);
+    return c;
   }
 
   Case& add_text(std::string_view kind, std::string_view text, SymbolValues values = {}) {
@@ -167,6 +184,34 @@ void add_elementwise(Cases& cases) {
     cases.add("pointwise", Op::transpose, {{t, {3, 5}}}, {{"perm", std::vector<int64_t>{1, 0}}});
   }
   for (DType from : {DType::u4, DType::i4}) cases.add("pointwise", Op::cast, {{from, {61}}}, {{"to", DType::f32}});
+}
+
+void add_quantization(Cases& cases) {
+  const Dim n = Dim::symbol("n");
+  const SymbolValues three = {{"n", 3}};
+  for (DType to : {DType::i16, DType::i8, DType::u8, DType::i4, DType::u4, DType::f8e4m3, DType::f8e5m2}) {
+    auto attributes = [&](int64_t axis, int64_t block) {
+      return AttributeList{{"to", to}, {"axis", axis}, {"block", block}};
+    };
+    for (DType from : {DType::f32, DType::f16}) {
+      cases.add_expanded(Op::quantize, {{from, {n, 6}}, {from, {}}}, attributes(0, 0), three);
+      cases.add_expanded(Op::quantize, {{from, {n, 6}}, {from, {6}}}, attributes(1, 0), three);
+      cases.add_expanded(Op::quantize, {{from, {4, 6}}, {from, {4, 2}}}, attributes(1, 3), three);
+      cases.add_expanded(Op::quantize, {{from, {n, 7}}, {from, {n, 3}}}, attributes(1, 3), three);
+    }
+  }
+  for (DType from : {DType::i32, DType::i16, DType::i8, DType::u8, DType::i4, DType::u4}) {
+    for (DType to : {DType::f32, DType::f16, DType::bf16}) {
+      auto attributes = [&](int64_t axis, int64_t block) {
+        return AttributeList{{"to", to}, {"axis", axis}, {"block", block}};
+      };
+      cases.add_expanded(Op::dequantize, {{from, {n, 7}}, {DType::f32, {}}}, attributes(0, 0), three);
+      cases.add_expanded(Op::dequantize, {{from, {n, 7}}, {to, {7}}, {from, {7}}}, attributes(1, 0), three);
+      cases.add_expanded(Op::dequantize, {{from, {6, 4}}, {to, {2, 4}}, {from, {2, 4}}}, attributes(0, 3));
+      cases.add_expanded(Op::dequantize, {{from, {7, 4}}, {to, {3, 4}}, {to, {3, 4}}}, attributes(0, 3));
+    }
+  }
+  for (int64_t bits : {2, 4}) cases.add_expanded(Op::unpack_bits, {{DType::u8, {n, 5}}}, {{"bits", bits}}, three);
 }
 
 void add_broadcasts(Cases& cases) {
@@ -383,6 +428,7 @@ TEST_CASE("generated kernels compute what the evaluator says, for every operatio
   }
   Cases cases;
   add_elementwise(cases);
+  add_quantization(cases);
   add_broadcasts(cases);
   add_movement(cases);
   add_indexing(cases);
@@ -403,7 +449,7 @@ TEST_CASE("generated kernels compute what the evaluator says, for every operatio
     for (size_t i = 0; i < c.body->argument_count(); ++i) {
       operands.push_back(random_tensor(c.body->argument(i)->type, c, i, random));
     }
-    Result<std::vector<Tensor>> want = evaluate(*c.body, operands, c.values, nullptr);
+    Result<std::vector<Tensor>> want = evaluate(c.definition ? *c.definition : *c.body, operands, c.values, nullptr);
     if (!want) FAIL(c.name, ": ", to_string(want.error().first()));
     Result<std::vector<Tensor>> got = emulator.run(c.kernel, operands, c.values);
     if (!got) FAIL(c.name, ": ", to_string(got.error().first()));

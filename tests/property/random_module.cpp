@@ -229,7 +229,36 @@ class Generator {
     if (op == Op::softmax || op == Op::log_softmax) return create(op, {x}, {{"axis", axis(x)}});
     if (op == Op::layer_norm || op == Op::rms_norm)
       return create(op, {x, constant(x->type.dtype)}, {{"axis", axis(x)}});
+    if (op == Op::quantize || op == Op::dequantize) return quantization(op, x);
+    if (op == Op::unpack_bits) return create(op, {x}, {{"bits", flip() ? int64_t{2} : int64_t{4}}});
     return create(op, {x});
+  }
+
+  // With scales that are powers of two, so that no device rounds a quotient or product to another integer.
+  Value* quantization(Op op, Value* x) {
+    DType other = pick(std::vector<DType>{DType::i8, DType::u8, DType::i16});
+    if (op == Op::quantize ? !float_dtype(x->type.dtype) : !quantized_dtype(x->type.dtype)) return nullptr;
+    const DType integers = op == Op::quantize ? other : x->type.dtype;
+    const DType reals = op == Op::quantize ? x->type.dtype : pick(std::vector<DType>{DType::f32, DType::f16});
+    const int64_t at = axis(x);
+    const bool along = x->type.rank() > 0 && x->type.shape[at].is_constant() && flip();
+    const int64_t block = along && flip() ? random_.between(1, 3) : 0;
+    std::vector<int64_t> shape;
+    if (along && block == 0) shape = {x->type.shape[at].constant()};
+    for (int i = 0; block > 0 && i < x->type.rank(); ++i) {
+      if (!x->type.shape[i].is_constant()) return nullptr;
+      const int64_t size = x->type.shape[i].constant();
+      shape.push_back(i == at ? (size + block - 1) / block : size);
+    }
+    Tensor scale(reals, shape), zero(integers, shape);
+    for (int64_t i = 0; i < scale.element_count(); ++i) {
+      scale.set_f64(i, flip() ? 0.5 : 4);
+      zero.set_i64(i, random_.between(0, 7));
+    }
+    std::vector<Value*> operands = {x, create(Op::constant, {}, {{"value", std::move(scale)}})};
+    if (flip()) operands.push_back(create(Op::constant, {}, {{"value", std::move(zero)}}));
+    return create(op, std::move(operands),
+                  {{"to", op == Op::quantize ? other : reals}, {"axis", at}, {"block", block}});
   }
 
   void finish() {

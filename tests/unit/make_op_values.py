@@ -6,13 +6,15 @@ Run it in the environment with the oracle packages after changing an op: .venv/b
 import math
 import pathlib
 
+import ml_dtypes
 import numpy as np
 
 functions = []
 names = set()
 dtypes = {"float64": "f64", "float32": "f32", "float16": "f16", "int64": "i64", "int32": "i32", "int16": "i16",
-          "int8": "i8", "uint8": "u8", "bool": "bool"}
-nan_bits = {"f64": "7ff8000000000000", "f32": "7fc00000", "f16": "7e00"}
+          "int8": "i8", "uint8": "u8", "bool": "bool", "int4": "i4", "uint4": "u4", "float8_e4m3fn": "f8e4m3",
+          "float8_e5m2": "f8e5m2"}
+nan_bits = {"f64": "7ff8000000000000", "f32": "7fc00000", "f16": "7e00", "f8e4m3": "7f", "f8e5m2": "7e"}
 
 
 def element(value, dtype):
@@ -281,6 +283,85 @@ case("gelu", "gelu", [smooth], (wide * (1 + np.vectorize(math.erf)(wide / math.s
 case("gelu_tanh", "gelu", [smooth],
      (wide * (1 + np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))) / 2).astype(f32), 'approximate = "tanh"')
 case("silu", "silu", [smooth], (wide / (1 + np.exp(-wide))).astype(f32))
+
+i4, u4, f8e4m3, f8e5m2 = ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+limits = {i4: (-8, 7), u4: (0, 15), i8: (-128, 127), u8: (0, 255), np.int16: (-32768, 32767)}
+
+
+def spread(parameter, shape, axis=0, block=0):
+    """A scale or zero point for every element."""
+    parameter = np.asarray(parameter)
+    if parameter.ndim == 0:
+        return np.broadcast_to(parameter, shape)
+    if block:
+        return np.repeat(parameter, block, axis)[tuple(slice(0, n) for n in shape)]
+    if parameter.ndim == 1:
+        parameter = parameter.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    return np.broadcast_to(parameter, shape)
+
+
+def quantize_case(name, x, scale, to, zero=None, axis=0, block=0):
+    low, high = limits[to]
+    ratio = np.divide(x, spread(scale, x.shape, axis, block), dtype=x.dtype)
+    rounded = np.rint(ratio.astype(f64)) + (0 if zero is None else spread(zero, x.shape, axis, block).astype(f64))
+    expected = np.where(np.isnan(rounded), 0, np.clip(rounded, low, high)).astype(i32).astype(to)
+    case(name, "quantize", [x, scale] + ([] if zero is None else [zero]), expected,
+         f"to = {dtypes[str(np.dtype(to))]}, axis = {axis}, block = {block}")
+
+
+def dequantize_case(name, x, scale, to, zero=None, axis=0, block=0):
+    shift = 0 if zero is None else spread(zero, x.shape, axis, block)
+    if zero is not None and np.asarray(zero).dtype.kind == "f":
+        value = x.astype(f32) - shift.astype(f32)
+    else:
+        value = (x.astype(i64) - np.asarray(shift).astype(i64)).astype(f32)
+    expected = (value * spread(scale, x.shape, axis, block).astype(f32)).astype(to)
+    case(name, "dequantize", [x, scale] + ([] if zero is None else [zero]), expected,
+         f"to = {dtypes[str(np.dtype(to))]}, axis = {axis}, block = {block}")
+
+
+with np.errstate(all="ignore"):
+    ties = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 126.5, 127.5, -128.5, 254.5, 255.5, 1e9, -1e9, inf, -inf, nan], f32)
+    for to in (i4, u4, i8, u8, np.int16):
+        quantize_case(f"quantize_{dtypes[str(np.dtype(to))]}", ties * f32(0.25), f32(0.25), to, np.array(3).astype(to))
+    quantize_case("quantize_without_zero_point", ties, f32(1), i8)
+    quantize_case("quantize_negative_zero_point", ties, f32(1), i8, i8(-128))
+    table = randn(3, 5) * f32(10)
+    quantize_case("quantize_axis", table, np.array([0.5, 1, 2, 4, 8], f32), u8, np.array([0, 7, 128, 200, 255], u8), axis=1)
+    quantize_case("quantize_blocks", table, np.array([[0.5, 1, 2], [4, 8, 1], [2, 3, 5]], f32), i8,
+                  np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8]], i8), axis=1, block=2)
+    quantize_case("quantize_blocks_of_rows", table, np.full((2, 5), 0.3, f32), i8, axis=0, block=2)
+    quantize_case("quantize_broadcast_scale", table, np.array([[0.5], [1], [2]], f32), i8)
+    # f16: 4.9987793 / 2 is 2.4993896, and 0.1 is 0.0999756 in f16: the quotient is rounded to f16 before the integer.
+    halves = np.array([4.999, 0.35, -0.35, 2049, 60000], f16)
+    quantize_case("quantize_f16", halves, f16(0.1), u8, u8(10))
+    quantize_case("quantize_f16_beyond_exact_integers", halves, f16(0.0039), np.int16, np.int16(101))
+    eights = np.array([447, 449, 1000, 0.017, -3.3, 0], f32)
+    case("quantize_f8e4m3", "quantize", [eights, f32(1)], np.clip(eights, -448, 448).astype(f8e4m3), "to = f8e4m3")
+    case("quantize_f8e5m2_scaled", "quantize", [eights, f32(0.5)], (eights * 2).astype(f8e5m2), "to = f8e5m2")
+    case("quantize_f8e4m3_unsaturated", "quantize", [np.array([1000, -1000, 2], f32), f32(1)],
+         np.array([nan, nan, 2], f8e4m3), "to = f8e4m3, saturate = false")
+    quantize_case("quantize_nothing", np.zeros((0, 3), f32), np.ones(3, f32), u8, axis=1)
+
+    quarters = np.arange(-8, 8).astype(i4)
+    dequantize_case("dequantize_i4", quarters, f32(0.3), f32, np.array(-8).astype(i4))
+    dequantize_case("dequantize_u4_to_f16", np.arange(16).astype(u4), f16(0.3), f16, np.array(15).astype(u4))
+    dequantize_case("dequantize_i8", ints, f32(0.1), f32, i8(-128))
+    dequantize_case("dequantize_u8_axis", np.arange(240, 255).reshape(3, 5).astype(u8), np.array([0.5, 0.1, 3], f32), f32,
+                    np.array([0, 128, 255], u8), axis=0)
+    dequantize_case("dequantize_i16_blocks", np.arange(10).reshape(5, 2).astype(np.int16) * 3000,
+                    np.array([[0.1, 1], [2, 3]], f32), f32, np.array([[-30000, 5], [1, 2]], np.int16), axis=0, block=3)
+    extremes = np.array([2**31 - 1, -2**31, 16777217, 5], i32)
+    dequantize_case("dequantize_i32", extremes, f32(1e-3), f32)
+    dequantize_case("dequantize_i32_difference_beyond_i32", extremes, f32(1), f32, i32(-2**31))
+    dequantize_case("dequantize_real_zero_point", np.arange(8).astype(u8), f32(0.7), f32, f32(3.25))
+    dequantize_case("dequantize_f32_scale_to_f16", np.arange(250, 256).astype(u8), f32(0.123), f16)
+    dequantize_case("dequantize_f8e4m3", np.array([448, -0.5, 0.001953125, 3.25], f8e4m3), f32(0.3), f32)
+    case("dequantize_f8e4m3_nan", "dequantize", [np.array([nan, 2], f8e4m3), f32(2)], np.array([nan, 4], f32), "to = f32")
+    case("unpack_bits_4", "unpack_bits", [np.array([[0x21, 0xf0], [0x8a, 0x07]], u8)],
+         np.array([[1, 2, 0, 15], [10, 8, 7, 0]], u8), "bits = 4")
+    case("unpack_bits_2", "unpack_bits", [np.array([0b11100100, 0b00011011], u8)],
+         np.array([0, 1, 2, 3, 3, 2, 1, 0], u8), "bits = 2")
 
 path = pathlib.Path(__file__).with_name("op_values.rtxir")
 path.write_text("# Results and what numpy says they are; written by make_op_values.py.\nrtxir 1\nstage imported\n" +
