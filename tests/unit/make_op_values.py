@@ -311,8 +311,8 @@ def quantize_case(name, x, scale, to, zero=None, axis=0, block=0):
 
 def dequantize_case(name, x, scale, to, zero=None, axis=0, block=0):
     shift = 0 if zero is None else spread(zero, x.shape, axis, block)
-    if zero is not None and np.asarray(zero).dtype.kind == "f":
-        value = x.astype(f32) - shift.astype(f32)
+    if zero is None or np.asarray(zero).dtype.kind == "f":
+        value = x.astype(f32) - np.asarray(shift, f32)
     else:
         value = (x.astype(i64) - np.asarray(shift).astype(i64)).astype(f32)
     expected = (value * spread(scale, x.shape, axis, block).astype(f32)).astype(to)
