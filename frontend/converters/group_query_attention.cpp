@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "frontend/converters/attention_parts.h"
+#include "frontend/converters/quantization_parts.h"
 #include "frontend/converters/tables.h"
 
 namespace rtx::onnx {
@@ -63,6 +64,85 @@ Result<Value*> updated_cache(Conversion& c, Value* past, Value* added, Value* ro
     }
   }
   return c.emit(Op::select, {is_new, fresh, old});
+}
+
+// How a cache of keys or values is stored: in the type of the query, or quantised by a scale that broadcasts to the
+// cache. Integers are signed; two of 4 bits share a byte of the last axis, low half first, with 8 added to each.
+struct CacheForm {
+  DType stored;
+  int64_t bits = 0;  // 0: not quantised
+  Quantization by;
+
+  bool packs() const { return bits == 4; }
+
+  // New rows, as the cache holds them.
+  Result<Value*> store(Conversion& c, Value* x) const {
+    if (bits == 0) return x;
+    RTX_ASSIGN(x, quantized(c, x, by, packs() ? DType::u4 : stored));
+    if (!packs()) return x;
+    Shape pairs = x->type.shape, bytes;
+    auto half = pairs.back().divided_by(2);
+    if (!half) return c.invalid("E321", "4-bit values need an even head size");
+    pairs.back() = *half;
+    bytes = pairs;
+    pairs.push_back(2);
+    RTX_ASSIGN(x, c.cast(x, DType::i32));
+    RTX_ASSIGN(x, c.reshape(x, std::move(pairs)));
+    RTX_ASSIGN(Value * low, c.slice(x, 4, 0, 1));
+    RTX_ASSIGN(Value * high, c.slice(x, 4, 1, 1));
+    RTX_ASSIGN(Value * sixteen, c.scalar(DType::i32, 16));
+    RTX_ASSIGN(high, c.emit(Op::mul, {high, sixteen}));
+    RTX_ASSIGN(x, c.emit(Op::add, {low, high}));
+    RTX_ASSIGN(x, c.cast(x, DType::u8));
+    return c.reshape(x, std::move(bytes));
+  }
+
+  // The cache as the attention reads it.
+  Result<Value*> load(Conversion& c, Value* cache, DType dtype) const {
+    if (bits == 0) return cache;
+    if (!packs()) return dequantized(c, cache, by, dtype);
+    RTX_ASSIGN(cache, c.emit(Op::unpack_bits, {cache}, {{"bits", bits}}));
+    Quantization unsigned_form = by;
+    RTX_ASSIGN(unsigned_form.zero, c.cast(by.zero, DType::u8));
+    return dequantized(c, cache, unsigned_form, dtype);
+  }
+};
+
+// Of the cache in input `past`, whose scale is input `scale_index` and whose kind the attribute `kind` names. `sample`
+// is the new keys or values, [batch, heads, sequence, size].
+Result<CacheForm> cache_form(Conversion& c, size_t past, size_t scale_index, std::string_view kind,
+                             const Value* sample) {
+  const std::string type = c.string(kind, "NONE");
+  CacheForm form{sample->type.dtype, 0, {}};
+  if (type != "NONE" && type != "PER_TENSOR" && type != "PER_CHANNEL")
+    return c.invalid("E321", concat("attribute '", kind, "' is ", escape_text(type)));
+  if (type == "NONE") {
+    if (given(c, scale_index)) return c.invalid("E321", concat("a scale of the cache with ", kind, " NONE"));
+    return form;
+  }
+  if (!given(c, scale_index)) return c.invalid("E221", concat(kind, " ", type, " needs a scale"));
+  if (!c.has(past)) return c.unsupported("a quantised cache without past inputs, which give its type");
+  form.stored = c.type(past).dtype;
+  const bool real = form.stored == DType::f8e4m3;
+  if (!real && form.stored != DType::i8 && form.stored != DType::u8)
+    return c.unsupported(concat("a quantised cache of ", to_string(form.stored)));
+  form.bits = real ? 8 : c.integer("kv_cache_bit_width", form.stored == DType::u8 ? 4 : 8);
+  if (form.bits != (form.stored == DType::u8 ? 4 : 8))
+    return c.unsupported(concat("kv_cache_bit_width ", form.bits, " with a cache of ", to_string(form.stored)));
+  RTX_ASSIGN(Value * scale, c.input(scale_index));
+  const Shape shape = sample->type.shape;
+  Shape full(4, 1);
+  if (scale->type.element_count() == shape[1] * shape[3]) {
+    full = {1, shape[1], 1, shape[3]};
+  } else if (!scale->type.element_count().is(1)) {
+    return c.invalid("E327", "a scale of the cache has neither one element nor one for each channel")
+        .with_got(scale->type.str());
+  }
+  RTX_ASSIGN(form.by.scale, c.reshape(scale, std::move(full)));
+  if (form.packs()) {
+    RTX_ASSIGN(form.by.zero, c.scalar(DType::u4, 8));
+  }
+  return form;
 }
 
 // Query, key and value as [batch, heads, sequence, size]; key and value may be packed behind the query.
@@ -137,12 +217,8 @@ Result<Value*> softmax_with_sink(Conversion& c, Value* scores, int64_t heads) {
 Result<void> group_query_attention(Conversion& c) {
   int64_t heads = c.integer("num_heads", 0), kv_heads = c.integer("kv_num_heads", 0);
   if (heads < 1 || kv_heads < 1) return c.invalid("E324", "attribute 'num_heads' or 'kv_num_heads' is missing");
-  for (size_t i : {k_scale, v_scale})
-    if (given(c, i)) return c.unsupported("a quantised cache");
   for (size_t i : {q_norm, k_norm})
     if (given(c, i)) return c.unsupported("norms of query and key inside the operator");
-  if (c.string("k_quant_type", "NONE") != "NONE" || c.string("v_quant_type", "NONE") != "NONE")
-    return c.unsupported("a quantised cache");
   Value *q = nullptr, *k = nullptr, *v = nullptr;
   RTX_TRY(project(c, heads, kv_heads, &q, &k, &v));
   Dim batch = q->type.shape[0], queries = q->type.shape[2];
@@ -174,10 +250,16 @@ Result<void> group_query_attention(Conversion& c) {
     RTX_TRY(c.need_rank(past_value, 4));
     length = max_in_ranges(length, old_key->type.shape[2], c.ranges());
   }
+  RTX_ASSIGN(const CacheForm k_form, cache_form(c, past_key, k_scale, "k_quant_type", k));
+  RTX_ASSIGN(const CacheForm v_form, cache_form(c, past_value, v_scale, "v_quant_type", v));
+  RTX_ASSIGN(k, k_form.store(c, k));
+  RTX_ASSIGN(v, v_form.store(c, v));
   RTX_ASSIGN(k, updated_cache(c, old_key, k, row_past, length));
   RTX_ASSIGN(v, updated_cache(c, old_value, v, row_past, length));
   if (c.wants(1)) c.set(1, k);
   if (c.wants(2)) c.set(2, v);
+  RTX_ASSIGN(k, k_form.load(c, k, q->type.dtype));
+  RTX_ASSIGN(v, v_form.load(c, v, q->type.dtype));
   RTX_ASSIGN(k, repeat_heads(c, k, heads));
   RTX_ASSIGN(v, repeat_heads(c, v, heads));
 

@@ -109,8 +109,25 @@ Result<Value*> full_scale(Conversion& c, Value* scale, const Shape& table, int a
   return c.broadcast(scale, std::move(shape));
 }
 
+// y, with zeros where the index is outside the axis of this size. y has the axes of the indices where the table had
+// `axis`; `after` more follow.
+Result<Value*> zeros_outside(Conversion& c, Value* y, Value* indices, const Dim& size, int after) {
+  RTX_ASSIGN(indices, c.cast(indices, DType::i64));
+  RTX_ASSIGN(Value * end, c.dim_scalar(size));
+  RTX_ASSIGN(Value * start, c.emit(Op::neg, {end}));
+  RTX_ASSIGN(Value * above, c.emit(Op::less_equal, {start, indices}));
+  RTX_ASSIGN(Value * below, c.emit(Op::less, {indices, end}));
+  RTX_ASSIGN(Value * inside, c.emit(Op::logical_and, {above, below}));
+  Shape shape = indices->type.shape;
+  shape.insert(shape.end(), after, Dim(1));
+  RTX_ASSIGN(inside, c.reshape(inside, std::move(shape)));
+  RTX_ASSIGN(Value * zero, c.scalar(y->type.dtype, 0));
+  return c.emit(Op::select, {inside, y, zero});
+}
+
 // com.microsoft.GatherBlockQuantized: rows of a table quantised in blocks along one axis, dequantised after the lookup.
-// Inputs: table, indices, scales, zero points. Bytes that pack 2 or 4 bits do so along the last axis.
+// Inputs: table, indices, scales, zero points. Bytes that pack 2 or 4 bits do so along the last axis. An index outside
+// the axis gives zeros.
 Result<void> gather_block_quantized(Conversion& c) {
   RTX_ASSIGN(Value * table, c.input(0));
   RTX_ASSIGN(Value * indices, c.input(1));
@@ -158,6 +175,7 @@ Result<void> gather_block_quantized(Conversion& c) {
   if (looks_up_blocks) {
     RTX_ASSIGN(y, rows(c, y, indices, gather_axis));
   }
+  RTX_ASSIGN(y, zeros_outside(c, y, indices, shape[gather_axis], rank - 1 - gather_axis));
   c.set(0, y);
   return Ok{};
 }

@@ -290,3 +290,48 @@ TEST_CASE("a quantised weight stays quantised through the passes") {
   }
   CHECK(bytes <= 32 * 16 + 16 * 4 + 64 + 8 * 4);
 }
+
+TEST_CASE("GroupQueryAttention keeps its cache quantised and attends to what it stands for") {
+  auto run_with = [](DType stored, int64_t bits, const char* kind, const Tensor& scale) {
+    ModelText text(17);
+    const std::string size = bits == 4 ? "1" : "2";
+    for (const char* name : {"q", "k", "v"}) text.input(name, onnx_f32, {"1", "1", "2"});
+    for (const char* name : {"pk", "pv"}) text.input(name, onnx_type(stored), {"1", "1", "0", size});
+    text.initializer("lengths", integers(DType::i32, {1}, {0})).initializer("total", integers(DType::i32, {}, {1}));
+    text.initializer("scale", scale);
+    text.node("GroupQueryAttention",
+              {"q", "k", "v", "pk", "pv", "lengths", "total", "", "", "", "", "", "scale", "scale"}, {"y", "nk", "nv"},
+              {attribute("num_heads", 1), attribute("kv_num_heads", 1), attribute("k_quant_type", kind),
+               attribute("v_quant_type", kind), attribute("kv_cache_bit_width", bits)},
+              microsoft);
+    text.output("y").output("nk").output("nv");
+    const Tensor past(stored, {1, 1, 0, bits == 4 ? 1 : 2});
+    return onnx::run(
+        text, {floats({1, 1, 2}, {1, 2}), floats({1, 1, 2}, {0.6, -90}), floats({1, 1, 2}, {1.3, -0.2}), past, past});
+  };
+  auto y = run_with(DType::i8, 8, "PER_TENSOR", floats({1}, {0.5}));
+  check_close(y[0], {1.5, 0});
+  CHECK(elements(y[1]) == Doubles{1, -128});
+  CHECK(elements(y[2]) == Doubles{3, 0});
+  y = run_with(DType::i8, 8, "PER_CHANNEL", floats({1, 1, 1, 2}, {0.5, 0.1}));
+  check_close(y[0], {1.5, -0.2});
+  CHECK(elements(y[2]) == Doubles{3, -2});
+  // Two values a byte, low half first, each plus 8.
+  y = run_with(DType::u8, 4, "PER_TENSOR", floats({1}, {0.5}));
+  check_close(y[0], {1.5, 0});
+  CHECK(elements(y[1]) == Doubles{0x09});
+  CHECK(elements(y[2]) == Doubles{0x8b});
+}
+
+TEST_CASE("GatherBlockQuantized gives zeros for an index outside the axis") {
+  ModelText text(17);
+  text.input("i", onnx_i64, {"3"}).initializer("t", integers(DType::u8, {2, 16}, std::vector<int64_t>(32, 130)));
+  text.initializer("s", floats({2, 1}, {1, 10}));
+  text.node("GatherBlockQuantized", {"t", "i", "s"}, {"y"}, {attribute("bits", 8), attribute("block_size", 16)},
+            microsoft);
+  text.output("y");
+  const Tensor y = onnx::run(text, {Tensor::vector({2, -1, -3})})[0];
+  CHECK(y.f64(0) == 0);
+  CHECK(y.f64(16) == 20);
+  CHECK(y.f64(32) == 0);
+}
