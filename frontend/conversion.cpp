@@ -255,7 +255,7 @@ Diagnostic Conversion::depends_on_data(size_t index) const {
       diagnostic.with_note(concat("which is input '", escape_text(at->name), "' of the model"));
       break;
     }
-    diagnostic.with_note(concat("'", escape_text(at->name), "' comes from ", at->producer->str()));
+    diagnostic.with_note(concat("'", escape_text(at->name), "' comes from ", at->producer->origin()));
     const Imported* next = nullptr;
     for (const std::string& name : at->producer->inputs) {
       const Imported* candidate = name.empty() ? nullptr : importer_.lookup(name);

@@ -11,8 +11,8 @@
 
 namespace rtx::onnx {
 
-Result<ImportResult> import_model(const Model& model, const ImportOptions& options) {
-  return Importer(model, options).run();
+Result<ImportResult> import_model(const Model& model, const ImportOptions& options, OperatorUses* uses) {
+  return Importer(model, options, uses).run();
 }
 
 Result<ImportResult> Importer::run() {
@@ -21,6 +21,10 @@ Result<ImportResult> Importer::run() {
   builder_.emplace(function_->block);
   builder_->unify = [this](const Dim& a, const Dim& b) { return unify(a, b); };
   builder_->rewrite_attributes = [this](AttributeList& attributes) { refresh(attributes); };
+  for (const FunctionUse& function : model_.functions)
+    if (uses_)
+      uses_->of(function.domain, function.name, function.opset).nodes[static_cast<int>(NodeFate::inlined)] +=
+          function.calls;
   scopes_.emplace_back();
   define_initializers(model_.graph);
   define_inputs();

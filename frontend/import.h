@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "frontend/model.h"
+#include "frontend/operator_use.h"
 #include "ir/module.h"
 
 namespace rtx::onnx {
@@ -26,8 +27,10 @@ struct ImportResult {
   std::vector<Diagnostic> warnings;  // dims unified, declared shapes that inference contradicts
 };
 
+// `uses`: what became of the operators of the model is added here, also where the import fails.
+//
 // Collects every unsupported thing of the model before it gives up: one diagnostic for each (operator, domain, opset,
 // reason) with its count and first nodes. Exit kind unsupported; invalid where the model breaks the specification.
-Result<ImportResult> import_model(const Model& model, const ImportOptions& options = {});
+Result<ImportResult> import_model(const Model& model, const ImportOptions& options = {}, OperatorUses* uses = nullptr);
 
 }  // namespace rtx::onnx

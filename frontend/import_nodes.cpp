@@ -37,13 +37,28 @@ void Importer::import_nodes(const Graph& graph) {
 }
 
 void Importer::import_node(const Node& node) {
+  const int64_t reports_before = reports_;
+  const size_t operations_before = function_->block.size();
+  NodeFate fate = try_node(node);
+  if (fate == NodeFate::converted && reports_ != reports_before) fate = NodeFate::refused;
+  if (uses_) count(node, fate, operations_before);
+}
+
+NodeFate Importer::try_node(const Node& node) {
   node_ = &node;
+  const auto failed = [&](NodeFate fate) {
+    fail_outputs(node);
+    return fate;
+  };
   bool known = false;
   const Converter* row = find_converter(node.domain, node.op_type, node.opset, &known);
   bool is_if = is_node(node, "If");
   if (!row && !is_if) {
     report(node, unsupported_operator(known));
-    return fail_outputs(node);
+    for (const Attribute& attribute : node.attributes)
+      if (auto* inner = std::get_if<std::shared_ptr<Graph>>(&attribute.value); inner && *inner)
+        report_unknown_operators(**inner);
+    return failed(NodeFate::refused);
   }
   std::vector<Imported*> inputs;
   for (const std::string& name : node.inputs) {
@@ -51,14 +66,14 @@ void Importer::import_node(const Node& node) {
     if (!name.empty() && !imported) {
       report(node,
              Error(make_error(ErrorKind::invalid, "E203", concat("value '", escape_text(name), "' is not defined"))));
-      return fail_outputs(node);
+      return failed(NodeFate::refused);
     }
     if (imported && imported->unsupported) {
       report(node, Error(make_error(ErrorKind::unsupported, "E404",
                                     concat("an input of type ", *imported->unsupported, " is not supported"))));
-      return fail_outputs(node);
+      return failed(NodeFate::refused);
     }
-    if (imported && imported->failed) return fail_outputs(node);
+    if (imported && imported->failed) return failed(NodeFate::untried);
     inputs.push_back(imported);
   }
   while (!inputs.empty() && !inputs.back()) inputs.pop_back();
@@ -66,8 +81,9 @@ void Importer::import_node(const Node& node) {
   node_ = &node;
   if (!done) {
     report(node, std::move(done).error());
-    fail_outputs(node);
+    return failed(NodeFate::refused);
   }
+  return is_if ? NodeFate::inlined : NodeFate::converted;
 }
 
 Result<void> Importer::convert(const Node& node, const Converter& row, std::vector<Imported*> inputs) {
@@ -100,7 +116,7 @@ Result<void> Importer::convert(const Node& node, const Converter& row, std::vect
 
   std::vector<std::optional<Contents>> known(node.outputs.size());
   bool complete = evaluate_symbolically(node, row, inputs, known);
-  builder_->origins = {node.str()};
+  builder_->origins = {node.origin()};
   Conversion conversion(*this, node, *builder_, std::move(inputs));
   if (!complete) {
     Result<void> done = row.convert(conversion);
@@ -212,6 +228,7 @@ Result<void> Importer::inline_if(const Node& node, const std::vector<Imported*>&
   }
   bool taken = !condition->elements[0].dim.is(0);
   const Graph* graph = branches[taken ? 1 : 0];
+  if (uses_) count_dead(*branches[taken ? 0 : 1]);
 
   scopes_.emplace_back();
   define_initializers(*graph);
@@ -233,8 +250,9 @@ Result<void> Importer::inline_if(const Node& node, const std::vector<Imported*>&
 void Importer::report_unknown_operators(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     bool known = false;
-    if (!find_converter(node.domain, node.op_type, node.opset, &known) && !known && !is_node(node, "If"))
-      report(node, unsupported_operator(known));
+    const bool unknown = !find_converter(node.domain, node.op_type, node.opset, &known) && !is_node(node, "If");
+    if (unknown) report(node, unsupported_operator(known));
+    if (uses_) ++use_of(node).nodes[static_cast<int>(unknown ? NodeFate::refused : NodeFate::untried)];
     for (const Attribute& attribute : node.attributes)
       if (auto* inner = std::get_if<std::shared_ptr<Graph>>(&attribute.value); inner && *inner)
         report_unknown_operators(**inner);

@@ -1,4 +1,6 @@
 // What an import has to say: warnings, invalid nodes, and the one report of everything unsupported.
+#include <algorithm>
+
 #include "base/text.h"
 #include "frontend/importer.h"
 
@@ -6,6 +8,7 @@ namespace rtx::onnx {
 namespace {
 
 constexpr size_t max_named_nodes = 3;
+constexpr size_t max_reasons = 8;  // of one operator in a table
 
 }  // namespace
 
@@ -17,7 +20,9 @@ void Importer::warn(std::string_view id, std::string message) {
 }
 
 void Importer::report(const Node& node, Error error) {
+  ++reports_;
   for (Diagnostic& diagnostic : error.diagnostics) {
+    if (uses_) note_reason(node, diagnostic);
     if (diagnostic.kind == ErrorKind::unsupported) {
       std::string operator_name = node.domain.empty() ? node.op_type : concat(node.domain, ".", node.op_type);
       std::string key = concat(operator_name, "\n", node.opset, "\n", diagnostic.id, "\n", diagnostic.message);
@@ -26,18 +31,53 @@ void Importer::report(const Node& node, Error error) {
         diagnostic.message =
             concat(escape_text(operator_name), " (domain '", escape_text(node.domain.empty() ? "ai.onnx" : node.domain),
                    "', opset ", node.opset, "): ", diagnostic.message);
+        if (!node.source.empty()) diagnostic.notes.push_back(concat("the first at ", escape_text(node.source)));
         refusals_.push_back({std::move(diagnostic), 0, {}});
       }
       Refusal& refusal = refusals_[entry->second];
       ++refusal.count;
-      if (refusal.nodes.size() < max_named_nodes) refusal.nodes.push_back(node.str());
+      if (refusal.nodes.size() < max_named_nodes) refusal.nodes.push_back(node.origin());
     } else if (invalid_.size() < max_invalid_reports) {
       std::string place = concat(model_.path, ": ", node.str());
       diagnostic.where = diagnostic.where.empty() ? place : concat(place, ": ", diagnostic.where);
       if (!node.scope.empty()) diagnostic.notes.push_back(concat("in module ", escape_text(node.scope)));
+      if (!node.source.empty()) diagnostic.notes.push_back(concat("at ", escape_text(node.source)));
       invalid_.push_back(std::move(diagnostic));
     }
   }
+}
+
+// Named after its own node, so constants and dims that other nodes gave it do not count.
+void Importer::count(const Node& node, NodeFate fate, size_t operations_before) {
+  OperatorUse& use = use_of(node);
+  if (fate == NodeFate::converted) {
+    const auto& operations = function_->block.operations();
+    const std::string origin = node.origin();
+    bool any = false;
+    auto at = operations.rbegin();
+    for (size_t left = operations.size() - operations_before; left > 0; --left, ++at) {
+      if ((*at)->origins.size() != 1 || (*at)->origins[0] != origin) continue;
+      any = true;
+      if (!(*at)->is(Op::constant)) use.ir_ops.insert(rtx::to_string((*at)->op));
+    }
+    if (!any) fate = NodeFate::folded;
+  }
+  ++use.nodes[static_cast<int>(fate)];
+}
+
+void Importer::count_dead(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    ++use_of(node).nodes[static_cast<int>(NodeFate::dead)];
+    for (const Attribute& attribute : node.attributes)
+      if (auto* inner = std::get_if<std::shared_ptr<Graph>>(&attribute.value); inner && *inner) count_dead(**inner);
+  }
+}
+
+void Importer::note_reason(const Node& node, const Diagnostic& diagnostic) {
+  std::vector<std::string>& reasons = use_of(node).reasons;
+  const std::string reason = concat(diagnostic.message, " [RTX-", diagnostic.id, "]");
+  if (reasons.size() < max_reasons && std::find(reasons.begin(), reasons.end(), reason) == reasons.end())
+    reasons.push_back(reason);
 }
 
 Error Importer::collected() const {

@@ -155,7 +155,7 @@ const Contents* Importer::contents(Imported& imported) {
 Result<Value*> Importer::materialise(Imported& imported, Builder& builder) {
   if (imported.value) return imported.value;
   std::vector<std::string> origins = std::move(builder.origins);
-  if (imported.producer) builder.origins = {imported.producer->str()};
+  if (imported.producer) builder.origins = {imported.producer->origin()};
   auto emit = [&]() -> Result<Value*> {
     bool scratch = &builder != &*builder_;
     if (imported.stored && element_count(imported.stored->shape) > max_inline_elements) {

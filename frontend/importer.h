@@ -22,7 +22,8 @@ constexpr size_t max_invalid_reports = 20;
 
 class Importer {
  public:
-  Importer(const Model& model, const ImportOptions& options) : model_(model), options_(options) {}
+  Importer(const Model& model, const ImportOptions& options, OperatorUses* uses)
+      : model_(model), options_(options), uses_(uses) {}
 
   Result<ImportResult> run();
 
@@ -59,9 +60,15 @@ class Importer {
   void bind_every_symbol();
   void import_nodes(const Graph& graph);
   void import_node(const Node& node);
+  NodeFate try_node(const Node& node);
   Result<void> convert(const Node& node, const Converter& row, std::vector<Imported*> inputs);
   Result<void> inline_if(const Node& node, const std::vector<Imported*>& inputs);
   void report_unknown_operators(const Graph& graph);
+  // ---- For the uses of operators
+  OperatorUse& use_of(const Node& node) { return uses_->of(node.domain, node.op_type, node.opset); }
+  void count(const Node& node, NodeFate fate, size_t operations_before);
+  void count_dead(const Graph& graph);
+  void note_reason(const Node& node, const Diagnostic& diagnostic);
   // Fills the contents of the outputs without emitting. True if all of them are fully known.
   bool evaluate_symbolically(const Node& node, const Converter& row, const std::vector<Imported*>& inputs,
                              std::vector<std::optional<Contents>>& results);
@@ -97,6 +104,8 @@ class Importer {
   // By operator, domain, opset and reason; in the order of first appearance.
   std::vector<Refusal> refusals_;
   std::map<std::string, size_t> refusal_index_;
+  int64_t reports_ = 0;           // calls of report()
+  OperatorUses* uses_ = nullptr;  // null: nobody asks
 };
 
 }  // namespace rtx::onnx

@@ -46,7 +46,7 @@ class Inliner {
   Inliner(std::vector<Function> functions, const ReadLimits& limits)
       : functions_(std::move(functions)), limits_(limits) {}
 
-  Result<void> run(Graph& graph) {
+  Result<std::vector<FunctionUse>> run(Graph& graph) {
     for (size_t i = 0; i < functions_.size(); ++i)
       if (!index_.try_emplace(key_of(functions_[i]), i).second)
         return make_error(ErrorKind::invalid, "E208", concat("function '", functions_[i].str(), "' is defined twice"));
@@ -67,13 +67,18 @@ class Inliner {
             .with_got(std::to_string(facts_[callee].depth))
             .with_help("raise the limit with --max-depth");
     }
-    if (main.callees.empty()) return Ok{};
+    if (main.callees.empty()) return std::vector<FunctionUse>();
     if (total > limits_.max_inlined_nodes)
       return make_error(ErrorKind::limit, "E503", "inlining the model-local functions gives too many nodes")
           .with_expected(concat("at most ", limits_.max_inlined_nodes, " nodes"))
           .with_help("raise the limit with --max-inlined-nodes");
     collect_names(graph);
-    return expand_graph(graph);
+    calls_.resize(functions_.size());
+    RTX_TRY(expand_graph(graph));
+    std::vector<FunctionUse> uses;
+    for (size_t i = 0; i < functions_.size(); ++i)
+      if (calls_[i].calls > 0) uses.push_back({functions_[i].domain, functions_[i].name, calls_[i].opset, calls_[i].calls});
+    return uses;
   }
 
  private:
@@ -194,6 +199,9 @@ class Inliner {
 
   Result<void> expand_call(const Node& call, const Function& function, std::vector<Node>& out) {
     RTX_TRY(check_call(call, function));
+    Calls& calls = calls_[static_cast<size_t>(&function - functions_.data())];
+    calls.opset = call.opset;
+    ++calls.calls;
     Names names;
     for (size_t i = 0; i < function.inputs.size(); ++i)
       names[function.inputs[i]] = i < call.inputs.size() ? call.inputs[i] : std::string();
@@ -230,6 +238,7 @@ class Inliner {
       identity.inputs = {renamed(names, formal)};
       identity.outputs = {actual};
       identity.scope = call.scope;
+      identity.source = call.source;
       if (identity.inputs[0].empty())
         return make_error(ErrorKind::invalid, "E207",
                           concat("function '", function.str(), "' returns its input '", escape_text(formal),
@@ -267,6 +276,7 @@ class Inliner {
     node.name =
         call.name.empty() ? std::string(inner) : std::string(cut(concat(call.name, "/", inner), max_node_name_bytes));
     if (node.scope.empty()) node.scope = call.scope;
+    if (node.source.empty()) node.source = call.source;
     rewrite(node, call, function, names);
     return node;
   }
@@ -292,7 +302,7 @@ class Inliner {
       attributes.push_back(std::move(attribute));
     }
     node.attributes = std::move(attributes);
-    copied_bytes_ += static_cast<int64_t>(sizeof(Node) + node.name.size() + node.scope.size() +
+    copied_bytes_ += static_cast<int64_t>(sizeof(Node) + node.name.size() + node.scope.size() + node.source.size() +
                                           node.attributes.size() * sizeof(Attribute));
     for (const auto* list : {&node.inputs, &node.outputs})
       for (const std::string& name : *list) copied_bytes_ += static_cast<int64_t>(sizeof(std::string) + name.size());
@@ -336,6 +346,10 @@ class Inliner {
   const ReadLimits& limits_;
   std::map<Key, size_t> index_;
   std::vector<Facts> facts_;
+  struct Calls {
+    int64_t opset = 0, calls = 0;
+  };
+  std::vector<Calls> calls_;  // of each function
   int64_t copied_bytes_ = 0;
   std::unordered_set<std::string> taken_;
   std::unordered_map<std::string, int64_t> next_number_;
@@ -349,8 +363,9 @@ std::string Function::str() const {
   return escape_text(text);
 }
 
-Result<void> inline_functions(Graph& graph, std::vector<Function> functions, const ReadLimits& limits) {
-  if (functions.empty()) return Ok{};
+Result<std::vector<FunctionUse>> inline_functions(Graph& graph, std::vector<Function> functions,
+                                                  const ReadLimits& limits) {
+  if (functions.empty()) return std::vector<FunctionUse>();
   return Inliner(std::move(functions), limits).run(graph);
 }
 

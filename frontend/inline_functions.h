@@ -27,6 +27,7 @@ struct Function {
 //
 // Errors: E202 to E204 and E201 inside a body, E206 recursion, E207 a call does not fit its function, E208 two
 // functions of one key, E502 call depth, E503 too many nodes; recursion and limits are found before anything is copied.
-Result<void> inline_functions(Graph& graph, std::vector<Function> functions, const ReadLimits& limits);
+// The result names the functions that are called, in the order of the file.
+Result<std::vector<FunctionUse>> inline_functions(Graph& graph, std::vector<Function> functions, const ReadLimits& limits);
 
 }  // namespace rtx::onnx

@@ -26,6 +26,8 @@ std::string Node::str() const {
   return concat("node '", escape_text(shown), "' (", escape_text(op), ")");
 }
 
+std::string Node::origin() const { return scope.empty() ? str() : concat(str(), " in ", escape_text(scope)); }
+
 Result<Tensor> load(const WeightEntry& entry) {
   Tensor tensor;
   tensor.dtype = entry.dtype;

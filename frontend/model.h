@@ -55,13 +55,16 @@ struct Node {
   int64_t opset = 0;   // the version of `domain` that is in force for this node (its own function's imports)
   std::vector<std::string> inputs, outputs;
   std::vector<Attribute> attributes;
-  // Module path or scope, where the exporter wrote it into metadata (dynamo: "pkg.torch.onnx.name_scopes").
-  std::string scope;
+  // Where the exporter wrote it into metadata (dynamo), the path of the module, "encoder.layer.0.attention", and the
+  // innermost line of source code, "modeling_bert.py:171".
+  std::string scope, source;
   std::string overload;  // with domain and op_type the key of a model-local function; no operator has one
 
   const Attribute* find(std::string_view attribute_name) const;
   // "node 'x' (MatMul)"; an unnamed node is named by its first output. Escaped.
   std::string str() const;
+  // The same with its module: "node 'x' (MatMul) in encoder.layer.0".
+  std::string origin() const;
   bool has_input(size_t index) const { return index < inputs.size() && !inputs[index].empty(); }
 };
 
@@ -83,12 +86,20 @@ struct Graph {
   std::vector<Node> nodes;                      // sorted topologically, stable; model-local functions inlined
 };
 
+// A model-local function that was inlined.
+struct FunctionUse {
+  std::string domain, name;
+  int64_t opset = 0;  // of its domain, in the model
+  int64_t calls = 0;
+};
+
 struct Model {
   std::string path;
   int64_t ir_version = 0;
   std::string producer;                   // name and version
   std::map<std::string, int64_t> opsets;  // by domain
   Graph graph;
+  std::vector<FunctionUse> functions;  // those that are called
 };
 
 // Reads the whole of a tensor; for small ones, since it is copied to memory.

@@ -256,13 +256,42 @@ std::string module_scope(std::string_view list) {
   return entries.size() < 2 ? std::string() : std::string(entries[entries.size() - 2]);
 }
 
-std::string scope_of(const NodeProto& proto, const ReadLimits& limits) {
+// The same of ": main.Net/encoder: Encoder/encoder.layer.0: Layer/linear_1: aten.linear.default".
+std::string namespace_scope(std::string_view path) {
+  const size_t last = path.rfind('/');
+  if (last == std::string_view::npos) return {};
+  const size_t begin = path.substr(0, last).rfind('/');
+  std::string_view entry = path.substr(0, last).substr(begin == std::string_view::npos ? 0 : begin + 1);
+  return std::string(entry.substr(0, entry.find(": ")));
+}
+
+// "modeling_bert.py:171" of the last 'File "transformers/models/bert/modeling_bert.py", line 171, in forward'.
+std::string source_line(std::string_view trace) {
+  constexpr std::string_view file = "File \"", line = "\", line ";
+  const size_t begin = trace.rfind(file);
+  if (begin == std::string_view::npos) return {};
+  const std::string_view frame = trace.substr(begin + file.size());
+  const size_t end = frame.find(line);
+  if (end == std::string_view::npos) return {};
+  std::string_view path = frame.substr(0, end), number = frame.substr(end + line.size());
+  path = path.substr(path.find_last_of("/\\") + 1);
+  number = number.substr(0, number.find_first_not_of("0123456789"));
+  return number.empty() ? std::string() : concat(path, ":", number);
+}
+
+void read_scope(const NodeProto& proto, const ReadLimits& limits, Node& node) {
+  const auto take = [&](std::string& into, std::string text) {
+    // torch's name for "no module".
+    if (text.starts_with("_empty_nn_module_stack")) return;
+    if (into.empty() && static_cast<int64_t>(text.size()) <= limits.max_name_bytes && name_flaw(text).empty())
+      into = std::move(text);
+  };
   for (const auto& property : proto.metadata_props()) {
-    if (property.key() != "pkg.torch.onnx.name_scopes") continue;
-    std::string scope = module_scope(property.value());
-    if (static_cast<int64_t>(scope.size()) <= limits.max_name_bytes && name_flaw(scope).empty()) return scope;
+    if (property.key() == "pkg.torch.onnx.name_scopes") take(node.scope, module_scope(property.value()));
+    if (property.key() == "pkg.torch.onnx.stack_trace") take(node.source, source_line(property.value()));
   }
-  return {};
+  for (const auto& property : proto.metadata_props())
+    if (property.key() == "namespace") take(node.scope, namespace_scope(property.value()));
 }
 
 // They are looked up by walking the list.
@@ -282,7 +311,7 @@ Result<Node> read_node(NodeProto& proto, GraphContext& context) {
   node.overload = proto.overload();
   node.inputs.assign(proto.input().begin(), proto.input().end());
   node.outputs.assign(proto.output().begin(), proto.output().end());
-  node.scope = scope_of(proto, context.tensors.limits);
+  read_scope(proto, context.tensors.limits, node);
   if (node.op_type.empty()) return invalid("E111", "the node has an empty op_type").with_where(node.str());
   if (auto version = context.opsets->find(node.domain); version != context.opsets->end())
     node.opset = version->second;

@@ -96,7 +96,7 @@ Result<Model> read(std::shared_ptr<const File> file, const ReadOptions& options)
   RTX_ASSIGN(model.graph, read_graph(*proto->mutable_graph(), context, true));
   RTX_TRY(check_total_bytes(tensors));
   proto.reset();
-  RTX_TRY(inline_functions(model.graph, std::move(functions), options.limits));
+  RTX_ASSIGN(model.functions, inline_functions(model.graph, std::move(functions), options.limits));
   RTX_TRY(check_and_sort(model.graph));
   return model;
 }
