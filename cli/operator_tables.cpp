@@ -36,10 +36,15 @@ struct Form {
   std::optional<int64_t> until;  // the last version; nullopt: the newest
 };
 
+// The importer replaces an If by its live branch; a table of its own would have this one row.
+constexpr onnx::Converter if_row{
+    .op_type = "If", .attributes = "then_branch else_branch", .max_outputs = onnx::any_number};
+
 std::vector<Form> forms() {
   std::map<std::pair<std::string_view, std::string_view>, std::vector<const onnx::Converter*>> by_operator;
   for (std::span<const onnx::Converter> table : onnx::all_converters())
     for (const onnx::Converter& row : table) by_operator[{row.domain, row.op_type}].push_back(&row);
+  by_operator[{if_row.domain, if_row.op_type}].push_back(&if_row);
   std::vector<Form> all;
   for (auto& [key, rows] : by_operator) {
     std::sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->since < b->since; });
@@ -66,11 +71,10 @@ std::string support_table(const onnx::OperatorUses& uses, bool imported) {
   }
   const size_t operators = rows.size() - 1;
   return concat(aligned(rows), "\n",
-                imported ? concat("supported: ", nodes, " nodes of ", operators, " operators\n")
-                : refused > 0
-                    ? concat("not supported: ", refused, " of ", nodes, " nodes, ", refused_operators, " of ",
-                             operators, " operators\n")
-                    : std::string("not supported: see the errors\n"));
+                imported      ? concat("supported: ", nodes, " nodes of ", operators, " operators\n")
+                : refused > 0 ? concat("not supported: ", refused, " of ", nodes, " nodes, ", refused_operators, " of ",
+                                       operators, " operators\n")
+                              : std::string("not supported: see the errors\n"));
 }
 
 std::string support_json(const onnx::Model& model, const onnx::OperatorUses& uses,
@@ -100,11 +104,11 @@ std::string support_json(const onnx::Model& model, const onnx::OperatorUses& use
 std::string converters_table() {
   std::vector<std::vector<std::string>> rows = {{"domain", "operator", "opsets", "attributes"}};
   for (const Form& form : forms()) {
-    const std::string opsets = !form.until                        ? concat(form.row->since, "-")
+    const std::string opsets = !form.until                      ? concat(form.row->since, "-")
                                : *form.until == form.row->since ? concat(form.row->since)
-                                                                  : concat(form.row->since, "-", *form.until);
-    rows.push_back({domain_name(form.row->domain), std::string(form.row->op_type), opsets,
-                    std::string(form.row->attributes)});
+                                                                : concat(form.row->since, "-", *form.until);
+    rows.push_back(
+        {domain_name(form.row->domain), std::string(form.row->op_type), opsets, std::string(form.row->attributes)});
   }
   return aligned(rows);
 }

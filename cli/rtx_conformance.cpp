@@ -7,7 +7,9 @@
 
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "base/file.h"
@@ -41,6 +43,7 @@ struct Outcome {
   Status status = Status::failed;
   std::string reason;  // one line; empty if passed
   std::string bound;   // inputs that were bound as constants
+  onnx::OperatorUses operators;
   double max_absolute = 0, norm = 0;
 };
 
@@ -147,7 +150,7 @@ class Runner {
   // have as constants: where the import fails for want of a value, small integer inputs are bound to what was recorded,
   // then also inputs of one element, then also short vectors (the scales of Resize).
   Result<std::unique_ptr<Module>> import(const onnx::Model& model, const DataSet& set, Outcome& outcome) {
-    Result<onnx::ImportResult> imported = onnx::import_model(model);
+    Result<onnx::ImportResult> imported = onnx::import_model(model, {}, &outcome.operators);
     for (int round = 0; round < 3 && !imported && imported.error().first().kind == ErrorKind::unsupported; ++round) {
       std::vector<size_t> small;
       for (size_t i = 0; i < set.inputs.size(); ++i) {
@@ -159,8 +162,10 @@ class Runner {
       if (small.empty() || set.inputs.size() != model.graph.inputs.size()) continue;
       onnx::Model bound = model;
       bind_inputs(bound, set, small);
-      Result<onnx::ImportResult> again = onnx::import_model(bound);
+      onnx::OperatorUses operators;
+      Result<onnx::ImportResult> again = onnx::import_model(bound, {}, &operators);
       if (!again) continue;
+      outcome.operators = std::move(operators);
       outcome.bound = join(small, ", ", [&](size_t i) { return set.inputs[i].name; });
       imported = std::move(again);
     }
@@ -270,6 +275,18 @@ Result<Report> run_all(const Options& options, const std::vector<ConformanceCase
   return report;
 }
 
+// Which operators a case holds ("Add-14 MatMul-13": names with the opset in force), and why some are refused. What the
+// converted ones became is added to `ir_operations`.
+void add_operators(const onnx::OperatorUses& uses, nlohmann::ordered_json& entry,
+                   std::map<std::string, std::set<std::string_view>>& ir_operations) {
+  const std::vector<const onnx::OperatorUse*> all = uses.sorted();
+  entry["operators"] = join(all, " ", [](const onnx::OperatorUse* use) { return use->str(); });
+  for (const onnx::OperatorUse* use : all) {
+    if (!use->reasons.empty()) entry["refused_operators"][use->str()] = use->reasons;
+    ir_operations[use->str()].insert(use->ir_ops.begin(), use->ir_ops.end());
+  }
+}
+
 Result<void> write_json(const Options& options, const std::vector<ConformanceCase>& cases, const Report& report) {
   const std::vector<Outcome>& outcomes = report.outcomes;
   nlohmann::ordered_json json;
@@ -280,6 +297,8 @@ Result<void> write_json(const Options& options, const std::vector<ConformanceCas
                     {"arch", report.device.arch},
                     {"driver", report.device.driver}};
   for (int status = 0; status < 3; ++status) json[status_names[status]] = report.counts[status];
+  std::map<std::string, std::set<std::string_view>> ir_operations;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < cases.size(); ++i) {
     nlohmann::ordered_json entry;
     entry["name"] = cases[i].name;
@@ -288,8 +307,12 @@ Result<void> write_json(const Options& options, const std::vector<ConformanceCas
     entry["relative_error_norm"] = outcomes[i].norm;
     if (!outcomes[i].bound.empty()) entry["inputs_bound"] = outcomes[i].bound;
     if (!outcomes[i].reason.empty()) entry["reason"] = outcomes[i].reason;
-    json["cases"].push_back(std::move(entry));
+    add_operators(outcomes[i].operators, entry, ir_operations);
+    list.push_back(std::move(entry));
   }
+  for (const auto& [name, operations] : ir_operations)
+    json["ir_operations"][name] = join(operations, " ", [](std::string_view operation) { return operation; });
+  json["cases"] = std::move(list);
   return write_file(options.json, json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 

@@ -77,7 +77,8 @@ class Inliner {
     RTX_TRY(expand_graph(graph));
     std::vector<FunctionUse> uses;
     for (size_t i = 0; i < functions_.size(); ++i)
-      if (calls_[i].calls > 0) uses.push_back({functions_[i].domain, functions_[i].name, calls_[i].opset, calls_[i].calls});
+      if (calls_[i].calls > 0)
+        uses.push_back({functions_[i].domain, functions_[i].name, calls_[i].opset, calls_[i].calls});
     return uses;
   }
 

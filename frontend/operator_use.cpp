@@ -28,9 +28,7 @@ std::string_view to_string(NodeFate fate) {
 
 int64_t OperatorUse::count() const { return std::accumulate(std::begin(nodes), std::end(nodes), int64_t{0}); }
 
-std::string OperatorUse::str() const {
-  return concat(domain, domain.empty() ? "" : ".", op_type, "-", opset);
-}
+std::string OperatorUse::str() const { return concat(domain, domain.empty() ? "" : ".", op_type, "-", opset); }
 
 std::string OperatorUse::handling() const {
   const auto of = [&](NodeFate fate) { return nodes[static_cast<int>(fate)]; };

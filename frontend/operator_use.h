@@ -27,9 +27,9 @@ struct OperatorUse {
   std::string domain;  // "" is ai.onnx
   std::string op_type;
   int64_t opset = 0;
-  int64_t nodes[node_fates] = {};       // by NodeFate
-  std::set<std::string_view> ir_ops;    // that the converted nodes became
-  std::vector<std::string> reasons;     // of the refused nodes, each once, in the order of appearance
+  int64_t nodes[node_fates] = {};     // by NodeFate
+  std::set<std::string_view> ir_ops;  // that the converted nodes became
+  std::vector<std::string> reasons;   // of the refused nodes, each once, in the order of appearance
 
   int64_t count() const;
   bool supported() const { return reasons.empty(); }

@@ -1,4 +1,4 @@
-// docs/ops.md, written from the records.
+// docs/ir_ops.md, written from the records.
 #pragma once
 
 #include <string>
