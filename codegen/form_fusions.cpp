@@ -37,6 +37,11 @@ std::string_view kind_of(const Operation& operation) {
       return "scan";
     case Op::argmax:
       return "reduce";
+    case Op::scatter_nd:
+    case Op::scatter_elements:
+      return "scatter";
+    case Op::topk:
+      return "sort";
     case Op::softmax:
     case Op::log_softmax:
     case Op::layer_norm:

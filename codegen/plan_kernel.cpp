@@ -13,6 +13,7 @@ struct Planner {
 constexpr Planner planners[] = {
     {"pointwise", plan_pointwise}, {"row", plan_row},   {"reduce", plan_reduce},
     {"contract", plan_contract},   {"conv", plan_conv}, {"scan", plan_scan},
+    {"scatter", plan_scatter}, {"sort", plan_sort},
 };
 
 }  // namespace

@@ -22,6 +22,11 @@ Result<KernelPlan> plan_conv(const Block& body, const PlanContext& context);
 // One cumsum; one thread a row, in index order.
 Result<KernelPlan> plan_scan(const Block& body, const PlanContext& context);
 
+// One scatter; one thread an element of the result, which walks the updates that may be for it in index order.
+Result<KernelPlan> plan_scatter(const Block& body, const PlanContext& context);
+// One topk; one thread an element of the operand, which counts the elements of its row that come before it.
+Result<KernelPlan> plan_sort(const Block& body, const PlanContext& context);
+
 // The planner of `kind`; an unknown kind is an internal error.
 Result<KernelPlan> plan_kernel(std::string_view kind, const Block& body, const PlanContext& context);
 

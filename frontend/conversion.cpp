@@ -127,6 +127,12 @@ void Conversion::set_stored(size_t index, const WeightEntry& entry) {
 // ---- Emitting
 
 Result<Value*> Conversion::emit(Op op, std::vector<Value*> operands, AttributeList attributes) {
+  RTX_ASSIGN(Operation * operation, create(op, std::move(operands), std::move(attributes)));
+  assert(operation->result_count() == 1);
+  return operation->result();
+}
+
+Result<Operation*> Conversion::create(Op op, std::vector<Value*> operands, AttributeList attributes) {
   importer_.refresh(attributes);
   for (const char* name : {"shape", "sizes"}) {
     const AttributeValue* value = attributes.find(name);
@@ -135,12 +141,15 @@ Result<Value*> Conversion::emit(Op op, std::vector<Value*> operands, AttributeLi
       if ((*dims)[i].is_constant() && (*dims)[i].constant() < 0)
         return invalid("E301", concat("negative size ", (*dims)[i].str(), " in the shape ", to_string(*dims)));
   }
-  RTX_ASSIGN(Value * value, builder_.value(op, std::move(operands), std::move(attributes)));
-  RTX_TRY(importer_.check_size(value->type));
-  return value;
+  RTX_ASSIGN(Operation * operation, builder_.create(op, std::move(operands), std::move(attributes)));
+  for (const Type& type : operation->result_types()) RTX_TRY(importer_.check_size(type));
+  return operation;
 }
 
-Result<Value*> Conversion::constant(Tensor tensor) { return builder_.constant(std::move(tensor)); }
+Result<Value*> Conversion::constant(Tensor tensor) {
+  auto named = std::find_if(node_.outputs.begin(), node_.outputs.end(), [](auto& name) { return !name.empty(); });
+  return importer_.constant(std::move(tensor), named == node_.outputs.end() ? node_.op_type : *named, builder_);
+}
 
 Result<Value*> Conversion::scalar(DType dtype, double value) { return constant(Tensor::scalar(dtype, value)); }
 

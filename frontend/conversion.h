@@ -90,6 +90,8 @@ class Conversion {
 
   // ---- Emitting. Each returns its operand unchanged where there is nothing to do.
   Result<Value*> emit(Op op, std::vector<Value*> operands, AttributeList attributes = {});
+  // The same for an operation of several results.
+  Result<Operation*> create(Op op, std::vector<Value*> operands, AttributeList attributes = {});
   Result<Value*> constant(Tensor tensor);
   // A rank-0 constant.
   Result<Value*> scalar(DType dtype, double value);

@@ -27,6 +27,8 @@ struct SymbolicRule {
   uint32_t moved = 0;  // bit i: input i
   Arithmetic arithmetic = nullptr;
   bool gives_bool = false;  // the result is bool; else it has the type of the last input, or of the attribute `to`
+  // Whether the rule holds for the node; where not, it is `fold`. Null: always.
+  bool (*applies)(const Node&) = nullptr;
 };
 
 inline constexpr SymbolicRule never{};

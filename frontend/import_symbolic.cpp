@@ -14,6 +14,10 @@ constexpr int64_t max_inline_elements = 16;
 // What one node may produce while it is evaluated in the scratch block.
 constexpr int64_t max_scratch_elements = 4 * max_integer_contents;
 
+const SymbolicRule& rule_for(const Converter& row, const Node& node) {
+  return !row.symbolic.applies || row.symbolic.applies(node) ? row.symbolic : fold;
+}
+
 int64_t element_count(const std::vector<int64_t>& shape) {
   int64_t count = 1;
   for (int64_t size : shape)
@@ -25,7 +29,7 @@ int64_t element_count(const std::vector<int64_t>& shape) {
 
 bool Importer::evaluate_symbolically(const Node& node, const Converter& row, const std::vector<Imported*>& inputs,
                                      std::vector<std::optional<Contents>>& results) {
-  const SymbolicRule& rule = row.symbolic;
+  const SymbolicRule& rule = rule_for(row, node);
   if (rule.kind == SymbolicRule::Kind::none) return false;
   bool all_constant = true;
   std::vector<const Contents*> operands;
@@ -73,7 +77,8 @@ bool Importer::evaluate_symbolically(const Node& node, const Converter& row, con
 // inputs are replaced by the numbers of their elements, so that the result says where each element came from.
 bool Importer::evaluate_in_scratch(const Node& node, const Converter& row, const std::vector<Imported*>& inputs,
                                    std::vector<std::optional<Contents>>& results) {
-  bool moves = row.symbolic.kind == SymbolicRule::Kind::move;
+  const SymbolicRule& rule = rule_for(row, node);
+  bool moves = rule.kind == SymbolicRule::Kind::move;
   std::vector<Element> elements;
   std::deque<Imported> stand_ins;
   std::vector<Imported*> scratch_inputs;
@@ -87,7 +92,7 @@ bool Importer::evaluate_in_scratch(const Node& node, const Converter& row, const
     stand_in.name = inputs[i]->name;
     stand_in.contents = *contents(*inputs[i]);
     stand_in.contents_asked = true;
-    if (moves && (row.symbolic.moved >> std::min<size_t>(i, 31) & 1)) {
+    if (moves && (rule.moved >> std::min<size_t>(i, 31) & 1)) {
       moved_dtype = stand_in.contents->dtype;
       stand_in.contents->dtype = DType::i64;
       for (Element& element : stand_in.contents->elements) {
@@ -152,12 +157,21 @@ const Contents* Importer::contents(Imported& imported) {
   return imported.contents ? &*imported.contents : nullptr;
 }
 
+Result<Value*> Importer::constant(Tensor tensor, const std::string& name, Builder& builder) {
+  bool scratch = &builder != &*builder_;
+  if (scratch || tensor.element_count() <= max_inline_elements) return builder.constant(std::move(tensor));
+  AttributeList attributes = {{"name", module_->weights->unique_name(name)},
+                              {"dtype", tensor.dtype},
+                              {"shape", static_shape(tensor.shape)}};
+  module_->weights->add(attributes.string("name"), std::move(tensor));
+  return builder.value(Op::weight, {}, std::move(attributes));
+}
+
 Result<Value*> Importer::materialise(Imported& imported, Builder& builder) {
   if (imported.value) return imported.value;
   std::vector<std::string> origins = std::move(builder.origins);
   if (imported.producer) builder.origins = {imported.producer->origin()};
   auto emit = [&]() -> Result<Value*> {
-    bool scratch = &builder != &*builder_;
     if (imported.stored && element_count(imported.stored->shape) > max_inline_elements) {
       std::string name = imported.name;
       if (!module_->weights->add(name, *imported.stored)) {
@@ -175,12 +189,7 @@ Result<Value*> Importer::materialise(Imported& imported, Builder& builder) {
       return make_error(ErrorKind::internal, "E398", concat("value '", escape_text(imported.name), "' has no data"));
     const Contents& contents = *imported.contents;
     if (contents.all_constant()) {
-      Tensor tensor = tensor_of(contents);
-      if (scratch || tensor.element_count() <= max_inline_elements) return builder.constant(std::move(tensor));
-      std::string name = module_->weights->unique_name(imported.name);
-      module_->weights->add(name, std::move(tensor));
-      return builder.value(Op::weight, {},
-                           {{"name", name}, {"dtype", imported.type.dtype}, {"shape", imported.type.shape}});
+      return constant(tensor_of(contents), imported.name, builder);
     }
     std::vector<Dim> dims;
     for (const Element& element : contents.elements) {

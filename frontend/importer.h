@@ -29,6 +29,8 @@ class Importer {
 
   // ---- For Conversion
   Result<Value*> materialise(Imported& imported, Builder& builder);
+  // A constant, or a weight of this (or a like) name where it is not small.
+  Result<Value*> constant(Tensor tensor, const std::string& name, Builder& builder);
   const Contents* contents(Imported& imported);
   // True if the dims are equal or can be made so by fixing a symbol everywhere. Warns once about each symbol fixed.
   bool unify(const Dim& a, const Dim& b);

@@ -21,7 +21,17 @@ enum class Op : uint16_t {
 
 // Groups that fusion and planning reason about. `core` ops have a meaning of their own; `composite` ops have an
 // expansion into core ops; `structure` ops hold or name things (constant, weight, fusion, return).
-enum class OpFamily : uint8_t { elementwise, movement, indexing, reduction, contraction, composite, structure };
+enum class OpFamily : uint8_t {
+  elementwise,
+  movement,
+  indexing,
+  scatter,
+  reduction,
+  ordering,
+  contraction,
+  composite,
+  structure
+};
 
 // Bits of OpSpec::traits.
 enum Trait : uint32_t {

@@ -17,8 +17,12 @@ std::string_view family_title(OpFamily family) {
       return "Movement";
     case OpFamily::indexing:
       return "Indexing";
+    case OpFamily::scatter:
+      return "Scatter";
     case OpFamily::reduction:
       return "Reduction";
+    case OpFamily::ordering:
+      return "Ordering";
     case OpFamily::contraction:
       return "Contraction";
     case OpFamily::composite:
@@ -104,7 +108,8 @@ std::string ops_markdown() {
       "`quantized`: i32 i16 i8 u8 i4 u4 f8e4m3 f8e5m2.\n"
       "`?` may be left out, `...` repeats, `=` gives the default.\n";
   for (OpFamily family : {OpFamily::structure, OpFamily::elementwise, OpFamily::movement, OpFamily::indexing,
-                          OpFamily::reduction, OpFamily::contraction, OpFamily::composite}) {
+                          OpFamily::scatter, OpFamily::reduction, OpFamily::ordering, OpFamily::contraction,
+                          OpFamily::composite}) {
     text += concat("\n## ", family_title(family), "\n\n| op | operands | attributes | meaning |\n|---|---|---|---|\n");
     for (Op op : all_ops()) {
       const OpSpec& record = spec(op);

@@ -98,6 +98,13 @@ constexpr PreludeFunction functions[] = {
   if (r == 0.0) return copysign(0.0, b);
   return (r < 0.0) != (b < 0.0) ? r + b : r;
 })"},
+    // Amounts outside the type move every bit out.
+    {"rtx_shift_left_i64", "", R"(__device__ __forceinline__ long long rtx_shift_left_i64(long long a, long long b) {
+  return b < 0 || b > 63 ? 0 : (long long)((unsigned long long)a << b);
+})"},
+    {"rtx_shift_right_i64", "", R"(__device__ __forceinline__ long long rtx_shift_right_i64(long long a, long long b) {
+  return a >> (b < 0 || b > 63 ? 63 : b);
+})"},
     {"rtx_pow_i64", "", R"(__device__ __forceinline__ long long rtx_pow_i64(long long base, long long exponent) {
   if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent & 1 ? -1 : 1) : 0;
   unsigned long long result = 1, power = (unsigned long long)base;

@@ -94,6 +94,33 @@ std::optional<std::string> scalar_expression(KernelWriter& writer, const Operati
     case Op::cos:
       text = math(in, "cos", x());
       break;
+    case Op::tan:
+      text = math(in, "tan", x());
+      break;
+    case Op::asin:
+      text = math(in, "asin", x());
+      break;
+    case Op::acos:
+      text = math(in, "acos", x());
+      break;
+    case Op::atan:
+      text = math(in, "atan", x());
+      break;
+    case Op::sinh:
+      text = math(in, "sinh", x());
+      break;
+    case Op::cosh:
+      text = math(in, "cosh", x());
+      break;
+    case Op::asinh:
+      text = math(in, "asinh", x());
+      break;
+    case Op::acosh:
+      text = math(in, "acosh", x());
+      break;
+    case Op::atanh:
+      text = math(in, "atanh", x());
+      break;
     case Op::tanh:
       text = math(in, "tanh", x());
       break;
@@ -118,6 +145,9 @@ std::optional<std::string> scalar_expression(KernelWriter& writer, const Operati
       break;
     case Op::logical_not:
       text = concat("!", x());
+      break;
+    case Op::bitwise_not:
+      text = concat("~", x());
       break;
     case Op::is_nan:
       text = concat(x(), " != ", x());
@@ -165,6 +195,21 @@ std::optional<std::string> scalar_expression(KernelWriter& writer, const Operati
     case Op::logical_xor:
       text = concat(x(), " != ", y());
       break;
+    case Op::bitwise_and:
+      text = concat(x(), " & ", y());
+      break;
+    case Op::bitwise_or:
+      text = concat(x(), " | ", y());
+      break;
+    case Op::bitwise_xor:
+      text = concat(x(), " ^ ", y());
+      break;
+    case Op::shift_left:
+      text = narrowed(in, prelude(writer, in, "rtx_shift_left", both()));
+      break;
+    case Op::shift_right:
+      text = narrowed(in, prelude(writer, in, "rtx_shift_right", both()));
+      break;
     case Op::equal:
       text = concat(x(), " == ", y());
       break;
@@ -199,6 +244,8 @@ std::optional<std::string> scalar_expression(KernelWriter& writer, const Operati
     case Op::gather:
     case Op::gather_nd:
     case Op::gather_elements:
+    case Op::scatter_nd:
+    case Op::scatter_elements:
     case Op::reduce_sum:
     case Op::reduce_mean:
     case Op::reduce_max:
@@ -206,6 +253,7 @@ std::optional<std::string> scalar_expression(KernelWriter& writer, const Operati
     case Op::reduce_prod:
     case Op::argmax:
     case Op::cumsum:
+    case Op::topk:
     case Op::matmul:
     case Op::conv:
     case Op::softmax:
@@ -231,6 +279,15 @@ int flops_per_element(Op op) {
     case Op::log:
     case Op::sin:
     case Op::cos:
+    case Op::tan:
+    case Op::asin:
+    case Op::acos:
+    case Op::atan:
+    case Op::sinh:
+    case Op::cosh:
+    case Op::asinh:
+    case Op::acosh:
+    case Op::atanh:
     case Op::tanh:
     case Op::erf:
     case Op::sigmoid:

@@ -36,6 +36,38 @@ Result<void> flattening_softmax(Conversion& c) {
   return Ok{};
 }
 
+// 1 at the first of the largest elements along the axis, 0 elsewhere.
+Result<Value*> hardmax_of(Conversion& c, Value* x, int axis) {
+  RTX_ASSIGN(Value * best, c.emit(Op::argmax, {x}, {{"axis", static_cast<int64_t>(axis)}, {"keepdims", true}}));
+  RTX_ASSIGN(Value * place, c.iota(DType::i64, x->type.rank(), axis, x->type.shape[axis]));
+  RTX_ASSIGN(Value * y, c.emit(Op::equal, {place, best}));
+  return c.cast(y, x->type.dtype);
+}
+
+Result<void> hardmax(Conversion& c) {
+  RTX_ASSIGN(int axis, c.axis(c.integer("axis", -1), c.rank(0)));
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * y, hardmax_of(c, x, axis));
+  c.set(0, y);
+  return Ok{};
+}
+
+// Before opset 13, as Softmax.
+Result<void> flattening_hardmax(Conversion& c) {
+  RTX_ASSIGN(int axis, c.axis(c.integer("axis", 1), c.rank(0)));
+  RTX_ASSIGN(Value * x, c.input(0));
+  Shape shape = x->type.shape;
+  Dim row = 1;
+  for (int i = axis; i < x->type.rank(); ++i) row = row * shape[i];
+  Shape flat(shape.begin(), shape.begin() + axis);
+  flat.push_back(row);
+  RTX_ASSIGN(Value * y, c.reshape(x, std::move(flat)));
+  RTX_ASSIGN(y, hardmax_of(c, y, axis));
+  RTX_ASSIGN(y, c.reshape(y, std::move(shape)));
+  c.set(0, y);
+  return Ok{};
+}
+
 // ---- Small compositions, on the value x. 16-bit floats stay in their type, as the operators' own definitions do.
 
 Result<Value*> times(Conversion& c, Value* x, double factor) {
@@ -188,6 +220,23 @@ Result<Value*> thresholded_relu(Conversion& c, Value* x) {
   return c.emit(Op::select, {above, x, zero});
 }
 
+// x + bias below -lambd, x - bias above lambd, 0 between.
+Result<Value*> shrink(Conversion& c, Value* x) {
+  DType dtype = x->type.dtype, wide = is_float(dtype) ? dtype : DType::f64;  // the attributes are fractions
+  double bound = c.real("lambd", 0.5), bias = c.real("bias", 0);
+  RTX_ASSIGN(Value * wide_x, c.cast(x, wide));
+  RTX_ASSIGN(Value * low, c.scalar(wide, -bound));
+  RTX_ASSIGN(Value * high, c.scalar(wide, bound));
+  RTX_ASSIGN(Value * below, c.emit(Op::less, {wide_x, low}));
+  RTX_ASSIGN(Value * above, c.emit(Op::less, {high, wide_x}));
+  RTX_ASSIGN(Value * raised, plus(c, wide_x, bias));
+  RTX_ASSIGN(Value * lowered, plus(c, wide_x, -bias));
+  RTX_ASSIGN(Value * zero, c.scalar(wide, 0));
+  RTX_ASSIGN(Value * y, c.emit(Op::select, {above, lowered, zero}));
+  RTX_ASSIGN(y, c.emit(Op::select, {below, raised, y}));
+  return c.cast(y, dtype);
+}
+
 constexpr std::string_view microsoft = "com.microsoft";
 
 }  // namespace
@@ -197,6 +246,9 @@ constinit const Converter activation_converters[] = {
     {"Softmax", 13, softmax<Op::softmax>, never, "axis"},
     {"LogSoftmax", 1, flattening_softmax<Op::log_softmax>, never, "axis"},
     {"LogSoftmax", 13, softmax<Op::log_softmax>, never, "axis"},
+    {"Hardmax", 1, flattening_hardmax, never, "axis"},
+    {"Hardmax", 13, hardmax, never, "axis"},
+    {"Shrink", 9, applied<shrink>, never, "bias lambd"},
     {"Gelu", 20, applied<gelu>, never, "approximate"},
     {"Swish", 24, applied<swish>, never, "alpha"},
     {"HardSwish", 14, applied<hard_swish>, never},

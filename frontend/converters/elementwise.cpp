@@ -78,6 +78,18 @@ Result<void> mod(Conversion& c) {
   return Ok{};
 }
 
+Result<void> bit_shift(Conversion& c) {
+  std::string direction = c.string("direction", "");
+  if (direction != "LEFT" && direction != "RIGHT")
+    return c.invalid("E321", concat("attribute direction is '", escape_text(direction), "'"))
+        .with_expected("LEFT or RIGHT");
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * amount, c.input(1));
+  RTX_ASSIGN(Value * y, c.emit(direction == "LEFT" ? Op::shift_left : Op::shift_right, {x, amount}));
+  c.set(0, y);
+  return Ok{};
+}
+
 // min(max(x, low), high): NaN stays, and low > high gives high, as the specification says.
 Result<void> clip(Conversion& c, Value* low, Value* high) {
   RTX_ASSIGN(Value * x, c.input(0));
@@ -216,6 +228,15 @@ constinit const Converter elementwise_converters[] = {
     {"Log", 1, unary<Op::log>, fold, "consumed_inputs"},
     {"Sin", 7, unary<Op::sin>, fold},
     {"Cos", 7, unary<Op::cos>, fold},
+    {"Tan", 7, unary<Op::tan>, fold},
+    {"Asin", 7, unary<Op::asin>, fold},
+    {"Acos", 7, unary<Op::acos>, fold},
+    {"Atan", 7, unary<Op::atan>, fold},
+    {"Sinh", 9, unary<Op::sinh>, fold},
+    {"Cosh", 9, unary<Op::cosh>, fold},
+    {"Asinh", 9, unary<Op::asinh>, fold},
+    {"Acosh", 9, unary<Op::acosh>, fold},
+    {"Atanh", 9, unary<Op::atanh>, fold},
     {"Tanh", 1, unary<Op::tanh>, fold, "consumed_inputs"},
     {"Erf", 9, unary<Op::erf>, fold},
     {"Sigmoid", 1, unary<Op::sigmoid>, fold, "consumed_inputs"},
@@ -224,6 +245,7 @@ constinit const Converter elementwise_converters[] = {
     {"Ceil", 1, unary<Op::ceil>, elementwise(symbolic_identity), "consumed_inputs"},
     {"Round", 11, unary<Op::round>, elementwise(symbolic_identity)},
     {"Not", 1, unary<Op::logical_not>, predicate(symbolic_not)},
+    {"BitwiseNot", 18, unary<Op::bitwise_not>, fold},
     {"IsNaN", 9, unary<Op::is_nan>, fold},
     {"IsInf", 10, is_inf, fold, "detect_negative detect_positive"},
 
@@ -236,6 +258,10 @@ constinit const Converter elementwise_converters[] = {
     {"And", 7, binary<Op::logical_and>, predicate(symbolic_and), "", 2, 2},
     {"Or", 7, binary<Op::logical_or>, predicate(symbolic_or), "", 2, 2},
     {"Xor", 7, binary<Op::logical_xor>, fold, "", 2, 2},
+    {"BitwiseAnd", 18, binary<Op::bitwise_and>, fold, "", 2, 2},
+    {"BitwiseOr", 18, binary<Op::bitwise_or>, fold, "", 2, 2},
+    {"BitwiseXor", 18, binary<Op::bitwise_xor>, fold, "", 2, 2},
+    {"BitShift", 11, bit_shift, fold, "direction", 2, 2},
     {"Equal", 7, binary<Op::equal>, predicate(symbolic_equal), "", 2, 2},
     {"Less", 7, binary<Op::less>, predicate(symbolic_less), "", 2, 2},
     {"LessOrEqual", 12, binary<Op::less_equal>, predicate(symbolic_less_equal), "", 2, 2},

@@ -1,18 +1,19 @@
 // Gathers, and operators that are written with them.
 
-#include "frontend/converters/tables.h"
+#include <algorithm>
+
+#include "frontend/converters/indexing_parts.h"
 
 namespace rtx::onnx {
-namespace {
 
-// H31: a constant index outside [-n, n) is an error of the model.
-Result<void> check_indices(Conversion& c, const Dim& length) {
+Result<void> check_indices(Conversion& c, std::span<const Dim> lengths) {
   const Contents* known = c.contents(1);
-  if (!known || !length.is_constant()) return Ok{};
-  int64_t n = length.constant();
-  for (const Element& element : known->elements) {
-    if (element.kind != Element::Kind::dim || !element.dim.is_constant()) continue;
-    int64_t index = element.dim.constant();
+  if (lengths.empty()) return Ok{};
+  for (size_t i = 0; known && i < known->elements.size(); ++i) {
+    const Element& element = known->elements[i];
+    const Dim& length = lengths[i % lengths.size()];
+    if (element.kind != Element::Kind::dim || !element.dim.is_constant() || !length.is_constant()) continue;
+    int64_t index = element.dim.constant(), n = length.constant();
     if (index < -n || index >= n)
       return c.invalid("E333", concat("index ", index, " is out of range"))
           .with_expected(concat("-", n, " <= index < ", n));
@@ -20,9 +21,18 @@ Result<void> check_indices(Conversion& c, const Dim& length) {
   return Ok{};
 }
 
+std::span<const Dim> indexed_axes(const Shape& data, const Shape& indices, size_t batch_dims) {
+  if (indices.empty() || batch_dims >= data.size() || !indices.back().is_constant()) return {};
+  int64_t depth = indices.back().constant();
+  if (depth < 1 || depth > static_cast<int64_t>(data.size() - batch_dims)) return {};
+  return std::span(data).subspan(batch_dims, static_cast<size_t>(depth));
+}
+
+namespace {
+
 Result<void> gather(Conversion& c) {
   RTX_ASSIGN(int axis, c.axis(c.integer("axis", 0), c.rank(0)));
-  RTX_TRY(check_indices(c, c.type(0).shape[axis]));
+  RTX_TRY(check_indices(c, std::span(&c.type(0).shape[axis], 1)));
   RTX_ASSIGN(Value * data, c.input(0));
   RTX_ASSIGN(Value * indices, c.input(1));
   RTX_ASSIGN(Value * y, c.emit(Op::gather, {data, indices}, {{"axis", static_cast<int64_t>(axis)}}));
@@ -32,7 +42,7 @@ Result<void> gather(Conversion& c) {
 
 Result<void> gather_elements(Conversion& c) {
   RTX_ASSIGN(int axis, c.axis(c.integer("axis", 0), c.rank(0)));
-  RTX_TRY(check_indices(c, c.type(0).shape[axis]));
+  RTX_TRY(check_indices(c, std::span(&c.type(0).shape[axis], 1)));
   RTX_ASSIGN(Value * data, c.input(0));
   RTX_ASSIGN(Value * indices, c.input(1));
   RTX_ASSIGN(Value * y, c.emit(Op::gather_elements, {data, indices}, {{"axis", static_cast<int64_t>(axis)}}));
@@ -41,6 +51,8 @@ Result<void> gather_elements(Conversion& c) {
 }
 
 Result<void> gather_nd(Conversion& c) {
+  size_t batch_dims = static_cast<size_t>(std::max<int64_t>(0, c.integer("batch_dims", 0)));
+  RTX_TRY(check_indices(c, indexed_axes(c.type(0).shape, c.type(1).shape, batch_dims)));
   RTX_ASSIGN(Value * data, c.input(0));
   RTX_ASSIGN(Value * indices, c.input(1));
   RTX_ASSIGN(Value * y, c.emit(Op::gather_nd, {data, indices}, {{"batch_dims", c.integer("batch_dims", 0)}}));
@@ -85,6 +97,31 @@ Result<void> tensor_scatter(Conversion& c) {
   return Ok{};
 }
 
+// The first `lengths[b]` elements of each sequence in reverse, the rest as they are.
+Result<void> reverse_sequence(Conversion& c) {
+  int rank = c.rank(0);
+  RTX_ASSIGN(int time, c.axis(c.integer("time_axis", 0), rank));
+  RTX_ASSIGN(int batch, c.axis(c.integer("batch_axis", 1), rank));
+  if (time == batch) return c.invalid("E321", "time_axis and batch_axis are one axis");
+  RTX_TRY(c.need_rank(1, 1));
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * lengths, c.input(1));
+  RTX_ASSIGN(lengths, c.cast(lengths, DType::i64));
+  Shape column(rank, 1);
+  column[batch] = lengths->type.shape[0];
+  RTX_ASSIGN(lengths, c.reshape(lengths, std::move(column)));
+  RTX_ASSIGN(Value * index, c.iota(DType::i64, rank, time, x->type.shape[time]));
+  RTX_ASSIGN(Value * inside, c.emit(Op::less, {index, lengths}));
+  RTX_ASSIGN(Value * one, c.scalar(DType::i64, 1));
+  RTX_ASSIGN(Value * last, c.emit(Op::sub, {lengths, one}));
+  RTX_ASSIGN(Value * mirrored, c.emit(Op::sub, {last, index}));
+  RTX_ASSIGN(index, c.emit(Op::select, {inside, mirrored, index}));
+  RTX_ASSIGN(index, c.broadcast(index, x->type.shape));
+  RTX_ASSIGN(Value * y, c.emit(Op::gather_elements, {x, index}, {{"axis", static_cast<int64_t>(time)}}));
+  c.set(0, y);
+  return Ok{};
+}
+
 // values = [off, on]; the new axis of size `depth` stands at `axis` of the output.
 Result<void> one_hot(Conversion& c) {
   int rank = c.rank(0) + 1;
@@ -124,6 +161,7 @@ constinit const Converter indexing_converters[] = {
     {"GatherND", 11, gather_nd, moves_first, "", 2, 2},
     {"GatherND", 12, gather_nd, moves_first, "batch_dims", 2, 2},
     {"TensorScatter", 24, tensor_scatter, never, "axis mode", 2, 3},
+    {"ReverseSequence", 10, reverse_sequence, never, "batch_axis time_axis", 2, 2},
     {"OneHot", 9, one_hot, fold, "axis", 3, 3},
 };
 std::span<const Converter> indexing_table() { return indexing_converters; }

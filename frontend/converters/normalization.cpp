@@ -302,6 +302,26 @@ Result<void> lp_normalization(Conversion& c) {
   return Ok{};
 }
 
+// (x - mean) / (deviation + 1e-9) over the axes; 16-bit floats are computed in f32.
+Result<void> mean_variance_normalization(Conversion& c) {
+  RTX_ASSIGN(std::vector<int64_t> axes,
+             c.axes(c.integer_list("axes").value_or(std::vector<int64_t>{0, 2, 3}), c.rank(0)));
+  RTX_ASSIGN(Value * x, c.input(0));
+  DType dtype = x->type.dtype, wide = dtype == DType::f64 ? DType::f64 : DType::f32;
+  RTX_ASSIGN(x, c.cast(x, wide));
+  RTX_ASSIGN(Value * mean, c.reduce(Op::reduce_mean, x, axes, true));
+  RTX_ASSIGN(x, c.emit(Op::sub, {x, mean}));
+  RTX_ASSIGN(Value * deviation, c.emit(Op::mul, {x, x}));
+  RTX_ASSIGN(deviation, c.reduce(Op::reduce_mean, deviation, axes, true));
+  RTX_ASSIGN(deviation, c.emit(Op::sqrt, {deviation}));
+  RTX_ASSIGN(Value * epsilon, c.scalar(wide, 1e-9));
+  RTX_ASSIGN(deviation, c.emit(Op::add, {deviation, epsilon}));
+  RTX_ASSIGN(Value * y, c.emit(Op::div, {x, deviation}));
+  RTX_ASSIGN(y, c.cast(y, dtype));
+  c.set(0, y);
+  return Ok{};
+}
+
 constexpr std::string_view norm_attributes = "axis epsilon stash_type";
 
 }  // namespace
@@ -316,6 +336,7 @@ constinit const Converter normalization_converters[] = {
     {"GroupNormalization", 21, group_normalization, never, "epsilon num_groups stash_type", 3, 3},
     {"BatchNormalization", 7, batch_normalization, never, "epsilon momentum spatial", 5, 5, "", 5},
     {"BatchNormalization", 14, batch_normalization, never, "epsilon momentum training_mode", 5, 5, "", 3},
+    {"MeanVarianceNormalization", 9, mean_variance_normalization, never, "axes"},
     {"LpNormalization", 1, lp_normalization, never, "axis p"},
     {"LayerNormalization", 1, layer_normalization, never, norm_attributes, 2, 3, "com.microsoft", 3},
     {"SimplifiedLayerNormalization", 1, rms_normalization, never, norm_attributes, 2, 2, "com.microsoft", 2},

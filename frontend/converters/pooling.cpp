@@ -62,8 +62,8 @@ Result<Window> pooling_window(Conversion& c, const Shape& x) {
   return w;
 }
 
-// combine(place 0, place 1, ...) over the window, x padded with `fill`.
-Result<Value*> pooled(Conversion& c, Value* x, const Window& w, double fill, Op combine) {
+// For each place of the window, in row-major order, the elements there; x padded with `fill`.
+Result<std::vector<Value*>> window_parts(Conversion& c, Value* x, const Window& w, double fill) {
   int rank = x->type.rank();
   Shape low(rank, 0), high(rank, 0);
   for (size_t i = 0; i < w.size.size(); ++i) {
@@ -72,7 +72,7 @@ Result<Value*> pooled(Conversion& c, Value* x, const Window& w, double fill, Op 
   }
   RTX_ASSIGN(Value * filler, c.scalar(x->type.dtype, fill));
   RTX_ASSIGN(x, c.emit(Op::pad, {x, filler}, {{"low", low}, {"high", high}}));
-  Value* result = nullptr;
+  std::vector<Value*> parts;
   std::vector<int64_t> place(w.size.size(), 0);
   while (true) {
     Shape starts(rank, 0), sizes = x->type.shape;
@@ -83,26 +83,131 @@ Result<Value*> pooled(Conversion& c, Value* x, const Window& w, double fill, Op 
       steps[2 + i] = w.strides[i];
     }
     RTX_ASSIGN(Value * part, c.emit(Op::slice, {x}, {{"starts", starts}, {"sizes", sizes}, {"steps", steps}}));
-    if (!result) {
-      result = part;
-    } else {
-      RTX_ASSIGN(result, c.emit(combine, {result, part}));
-    }
+    parts.push_back(part);
     size_t i = place.size();
     while (i > 0 && ++place[i - 1] == w.size[i - 1]) place[--i] = 0;
-    if (i == 0) return result;
+    if (i == 0) return parts;
   }
+}
+
+// combine(place 0, place 1, ...) over the window, x padded with `fill`.
+Result<Value*> pooled(Conversion& c, Value* x, const Window& w, double fill, Op combine) {
+  RTX_ASSIGN(std::vector<Value*> parts, window_parts(c, x, w, fill));
+  Value* result = parts[0];
+  for (size_t i = 1; i < parts.size(); ++i) {
+    RTX_ASSIGN(result, c.emit(combine, {result, parts[i]}));
+  }
+  return result;
+}
+
+// The place of each element in its channel's row-major (or column-major) order: i64, 1 on the first two axes.
+Result<Value*> spatial_places(Conversion& c, const Shape& shape, bool column_major) {
+  int rank = static_cast<int>(shape.size());
+  Value* places = nullptr;
+  Dim step = 1;
+  for (int i = 2; i < rank; ++i) {
+    int axis = column_major ? i : rank + 1 - i;
+    RTX_ASSIGN(Value * along, c.iota(DType::i64, rank, axis, shape[axis]));
+    RTX_ASSIGN(Value * factor, c.dim_scalar(step));
+    RTX_ASSIGN(along, c.emit(Op::mul, {along, factor}));
+    step = step * shape[axis];
+    if (!places) {
+      places = along;
+    } else {
+      RTX_ASSIGN(places, c.emit(Op::add, {places, along}));
+    }
+  }
+  // Each channel after the ones before it.
+  for (int axis : {1, 0}) {
+    RTX_ASSIGN(Value * along, c.iota(DType::i64, rank, axis, shape[axis]));
+    RTX_ASSIGN(Value * factor, c.dim_scalar(step));
+    RTX_ASSIGN(along, c.emit(Op::mul, {along, factor}));
+    step = step * shape[axis];
+    RTX_ASSIGN(places, c.emit(Op::add, {places, along}));
+  }
+  return c.broadcast(places, shape);
+}
+
+// Takes the second of (value, place) where it is larger, or where the first is padding (place -1). NaN is largest.
+struct Candidate {
+  Value *value, *place;
+};
+Result<Candidate> larger_of(Conversion& c, Candidate a, Candidate b) {
+  RTX_ASSIGN(Value * zero, c.scalar(DType::i64, 0));
+  RTX_ASSIGN(Value * takes, c.emit(Op::less, {a.value, b.value}));
+  if (is_float(a.value->type.dtype)) {
+    RTX_ASSIGN(Value * nan_a, c.emit(Op::is_nan, {a.value}));
+    RTX_ASSIGN(Value * nan_b, c.emit(Op::is_nan, {b.value}));
+    RTX_ASSIGN(nan_a, c.emit(Op::logical_not, {nan_a}));
+    RTX_ASSIGN(nan_b, c.emit(Op::logical_and, {nan_b, nan_a}));
+    RTX_ASSIGN(takes, c.emit(Op::logical_or, {takes, nan_b}));
+  }
+  RTX_ASSIGN(Value * padding_a, c.emit(Op::less, {a.place, zero}));
+  RTX_ASSIGN(Value * inside_b, c.emit(Op::less_equal, {zero, b.place}));
+  RTX_ASSIGN(padding_a, c.emit(Op::logical_and, {padding_a, inside_b}));
+  RTX_ASSIGN(takes, c.emit(Op::logical_or, {takes, padding_a}));
+  RTX_ASSIGN(a.value, c.emit(Op::select, {takes, b.value, a.value}));
+  RTX_ASSIGN(a.place, c.emit(Op::select, {takes, b.place, a.place}));
+  return a;
 }
 
 Result<void> max_pool(Conversion& c) {
   if (c.rank(0) < 3) return c.invalid("E327", "the input needs rank 3 or more").with_got(c.type(0).str());
-  if (c.wants(1)) return c.unsupported("the output Indices");
+  int64_t order = c.integer("storage_order", 0);
+  if (order != 0 && order != 1) return c.invalid("E321", concat("attribute storage_order is ", order));
   RTX_ASSIGN(Window w, pooling_window(c, c.type(0).shape));
   RTX_ASSIGN(Value * x, c.input(0));
   double lowest = is_float(x->type.dtype)    ? -std::numeric_limits<double>::infinity()
                   : is_signed(x->type.dtype) ? -128
                                              : 0;
-  RTX_ASSIGN(Value * y, pooled(c, x, w, lowest, Op::maximum));
+  if (!c.wants(1)) {
+    RTX_ASSIGN(Value * y, pooled(c, x, w, lowest, Op::maximum));
+    c.set(0, y);
+    return Ok{};
+  }
+  RTX_ASSIGN(Value * places, spatial_places(c, x->type.shape, order == 1));
+  RTX_ASSIGN(std::vector<Value*> values, window_parts(c, x, w, lowest));
+  RTX_ASSIGN(std::vector<Value*> at, window_parts(c, places, w, -1));
+  Candidate best = {values[0], at[0]};
+  for (size_t i = 1; i < values.size(); ++i) {
+    RTX_ASSIGN(best, larger_of(c, best, {values[i], at[i]}));
+  }
+  c.set(0, best.value);
+  c.set(1, best.place);
+  return Ok{};
+}
+
+// Zeros with each element of X at its place in the whole of the result, which then grows at the end to output_shape.
+Result<void> max_unpool(Conversion& c) {
+  int rank = c.rank(0);
+  if (rank < 3) return c.invalid("E327", "the input needs rank 3 or more").with_got(c.type(0).str());
+  size_t count = rank - 2;
+  RTX_ASSIGN(std::vector<int64_t> kernel, c.spatial_list("kernel_shape", count, 0));
+  RTX_ASSIGN(std::vector<int64_t> strides, c.spatial_list("strides", count, 1));
+  RTX_ASSIGN(std::vector<int64_t> pads, c.spatial_list("pads", 2 * count, 0));
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * places, c.input(1));
+  Shape shape = x->type.shape;
+  for (size_t i = 0; i < count; ++i)
+    shape[2 + i] = (shape[2 + i] - 1) * Dim(strides[i]) + Dim(kernel[i] - pads[i] - pads[count + i]);
+  Dim total = Type{DType::f32, shape}.element_count();
+  RTX_ASSIGN(Value * zero, c.scalar(x->type.dtype, 0));
+  RTX_ASSIGN(Value * y, c.broadcast(zero, {total}));
+  RTX_ASSIGN(x, c.reshape(x, {x->type.element_count()}));
+  RTX_ASSIGN(places, c.reshape(places, {places->type.element_count()}));
+  RTX_ASSIGN(y, c.emit(Op::scatter_elements, {y, places, x}, {{"axis", int64_t{0}}}));
+  RTX_ASSIGN(y, c.reshape(y, shape));
+  if (c.has(2)) {
+    RTX_ASSIGN(std::vector<Dim> wanted, c.dims(2));
+    if (wanted.size() != shape.size()) return c.invalid("E332", "output_shape needs one entry for each axis");
+    Shape low(rank, 0), high(rank, 0);
+    for (int i = 0; i < rank; ++i) {
+      high[i] = wanted[i] - shape[i];
+      if (high[i].is_constant() && high[i].constant() < 0)
+        return c.invalid("E332", concat("output_shape is below ", shape[i].str(), " on axis ", i));
+    }
+    RTX_ASSIGN(y, c.emit(Op::pad, {y, zero}, {{"low", low}, {"high", high}}));
+  }
   c.set(0, y);
   return Ok{};
 }
@@ -152,6 +257,77 @@ Result<void> global_pool(Conversion& c) {
   for (int i = 2; i < rank; ++i) axes.push_back(i);
   RTX_ASSIGN(Value * x, c.input(0));
   RTX_ASSIGN(Value * y, c.reduce(op, x, std::move(axes), true));
+  c.set(0, y);
+  return Ok{};
+}
+
+// |x| to the p, and back. 16-bit floats are computed in f32.
+Result<Value*> power(Conversion& c, Value* x, double exponent) {
+  if (exponent == 1) return x;
+  RTX_ASSIGN(Value * p, c.scalar(x->type.dtype, exponent));
+  return c.emit(Op::pow, {x, p});
+}
+
+Result<double> norm_order(Conversion& c) {
+  // A float in version 1.
+  double p = c.node().opset < 2 ? c.real("p", 2) : static_cast<double>(c.integer("p", 2));
+  if (!(p >= 1)) return c.invalid("E321", "attribute p is below 1");
+  return p;
+}
+
+template <bool global>
+Result<void> lp_pool(Conversion& c) {
+  if (c.rank(0) < 3) return c.invalid("E327", "the input needs rank 3 or more").with_got(c.type(0).str());
+  RTX_ASSIGN(double p, norm_order(c));
+  RTX_ASSIGN(Value * x, c.input(0));
+  DType dtype = x->type.dtype, wide = dtype == DType::f64 ? DType::f64 : DType::f32;
+  RTX_ASSIGN(Value * y, c.cast(x, wide));
+  RTX_ASSIGN(y, c.emit(Op::abs, {y}));
+  RTX_ASSIGN(y, power(c, y, p));
+  if (global) {
+    std::vector<int64_t> axes;
+    for (int i = 2; i < c.rank(0); ++i) axes.push_back(i);
+    RTX_ASSIGN(y, c.reduce(Op::reduce_sum, y, std::move(axes), true));
+  } else {
+    RTX_ASSIGN(Window w, pooling_window(c, c.type(0).shape));
+    RTX_ASSIGN(y, pooled(c, y, w, 0, Op::add));
+  }
+  RTX_ASSIGN(y, power(c, y, 1 / p));
+  RTX_ASSIGN(y, c.cast(y, dtype));
+  c.set(0, y);
+  return Ok{};
+}
+
+// x / (bias + alpha / size * s)^beta, s the sum of squares over `size` neighbouring channels, the smaller half before.
+Result<void> lrn(Conversion& c) {
+  if (c.rank(0) < 2) return c.invalid("E327", "the input needs rank 2 or more").with_got(c.type(0).str());
+  int64_t size = c.integer("size", 0);
+  if (size < 1 || size > 4096) return c.invalid("E321", concat("attribute size is ", size));
+  RTX_ASSIGN(Value * x, c.input(0));
+  DType dtype = x->type.dtype, wide = dtype == DType::f64 ? DType::f64 : DType::f32;
+  RTX_ASSIGN(Value * wide_x, c.cast(x, wide));
+  RTX_ASSIGN(Value * squares, c.emit(Op::mul, {wide_x, wide_x}));
+  Shape low(x->type.rank(), 0), high(x->type.rank(), 0);
+  low[1] = (size - 1) / 2;
+  high[1] = size / 2;
+  RTX_ASSIGN(Value * zero, c.scalar(wide, 0));
+  RTX_ASSIGN(squares, c.emit(Op::pad, {squares, zero}, {{"low", low}, {"high", high}}));
+  Value* sum = nullptr;
+  for (int64_t i = 0; i < size; ++i) {
+    RTX_ASSIGN(Value * part, c.slice(squares, 1, i, x->type.shape[1]));
+    if (!sum) {
+      sum = part;
+    } else {
+      RTX_ASSIGN(sum, c.emit(Op::add, {sum, part}));
+    }
+  }
+  RTX_ASSIGN(Value * scale, c.scalar(wide, c.real("alpha", 1e-4f) / static_cast<double>(size)));
+  RTX_ASSIGN(Value * bias, c.scalar(wide, c.real("bias", 1)));
+  RTX_ASSIGN(Value * divisor, c.emit(Op::mul, {sum, scale}));
+  RTX_ASSIGN(divisor, c.emit(Op::add, {divisor, bias}));
+  RTX_ASSIGN(divisor, power(c, divisor, c.real("beta", 0.75)));
+  RTX_ASSIGN(Value * y, c.emit(Op::div, {wide_x, divisor}));
+  RTX_ASSIGN(y, c.cast(y, dtype));
   c.set(0, y);
   return Ok{};
 }
@@ -260,6 +436,11 @@ constinit const Converter pooling_converters[] = {
     {"AveragePool", 10, average_pool, never, "auto_pad kernel_shape pads strides count_include_pad ceil_mode"},
     {"AveragePool", 19, average_pool, never,
      "auto_pad kernel_shape pads strides count_include_pad ceil_mode dilations"},
+    {"MaxUnpool", 9, max_unpool, never, "kernel_shape pads strides", 2, 3},
+    {"LpPool", 1, lp_pool<false>, never, "auto_pad kernel_shape p pads strides"},
+    {"LpPool", 18, lp_pool<false>, never, "auto_pad ceil_mode dilations kernel_shape p pads strides"},
+    {"GlobalLpPool", 1, lp_pool<true>, never, "p"},
+    {"LRN", 1, lrn, never, "alpha beta bias size"},
     {"GlobalAveragePool", 1, global_pool<Op::reduce_mean>, never},
     {"GlobalMaxPool", 1, global_pool<Op::reduce_max>, never},
     {"ConvTranspose", 1, conv_transpose, never, transpose_attributes, 2, 3},

@@ -44,7 +44,7 @@ Result<void> reduce_with(Conversion& c, Op op, Step before, Step after) {
     RTX_ASSIGN(y, c.cast(y, DType::f32));
   }
   if (dtype == DType::boolean) {
-    RTX_ASSIGN(y, c.cast(y, DType::i32));
+    RTX_ASSIGN(y, c.cast(y, DType::u8));  // the extremes over no elements are then false and true
   }
   if (before) {
     RTX_ASSIGN(y, before(c, y));
@@ -151,6 +151,52 @@ Result<void> cumsum(Conversion& c) {
   return Ok{};
 }
 
+// y[i] *= y[i - shift], with 1 before the first (after the last, in reverse).
+Result<Value*> times_shifted(Conversion& c, Value* y, int axis, int64_t shift, bool reverse) {
+  Shape low(y->type.rank(), 0), high(y->type.rank(), 0);
+  low[axis] = reverse ? -shift : shift;
+  high[axis] = reverse ? shift : -shift;
+  RTX_ASSIGN(Value * one, c.scalar(y->type.dtype, 1));
+  RTX_ASSIGN(Value * shifted, c.emit(Op::pad, {y, one}, {{"low", low}, {"high", high}}));
+  return c.emit(Op::mul, {y, shifted});
+}
+
+// Products of 1, 2, 4, ... neighbours, so that the number of operations is the logarithm of the length.
+Result<void> cumprod(Conversion& c) {
+  RTX_ASSIGN(int64_t given, c.integer_input(1));
+  RTX_ASSIGN(int axis, c.axis(given, c.rank(0)));
+  bool exclusive = c.integer("exclusive", 0) != 0, reverse = c.integer("reverse", 0) != 0;
+  RTX_ASSIGN(Value * x, c.input(0));
+  DType dtype = x->type.dtype;
+  const Dim length = x->type.shape[axis];
+  if (length.lower_bound(c.ranges()) < 1 && !length.is(0))
+    return c.unsupported(concat("an axis of size ", length.str(), ", which may be 0"));
+  if (length.is(0)) {
+    c.alias(0, 0);
+    return Ok{};
+  }
+  Value* y = x;
+  if (is_16_bit(dtype)) {
+    RTX_ASSIGN(y, c.cast(y, DType::f32));
+  }
+  if (exclusive) {  // moved by one, with 1 at the start
+    Shape low(x->type.rank(), 0), high(x->type.rank(), 0);
+    low[axis] = reverse ? -1 : 1;
+    high[axis] = reverse ? 1 : -1;
+    RTX_ASSIGN(Value * one, c.scalar(y->type.dtype, 1));
+    RTX_ASSIGN(y, c.emit(Op::pad, {y, one}, {{"low", low}, {"high", high}}));
+  }
+  for (int64_t shift = 1; shift < length.upper_bound(c.ranges()); shift *= 2) {
+    RTX_ASSIGN(y, times_shifted(c, y, axis, shift, reverse));
+  }
+  RTX_ASSIGN(y, c.cast(y, dtype));
+  if (y == x)
+    c.alias(0, 0);
+  else
+    c.set(0, y);
+  return Ok{};
+}
+
 // Sums and products of sizes: only over everything, which is what shape arithmetic does.
 Result<void> prod_or_sum_of_dims(Conversion& c, bool prod) {
   const Contents* known = c.contents(0);
@@ -206,6 +252,7 @@ constinit const Converter reduction_converters[] = {
     {"ArgMax", 12, arg_max, fold, "axis keepdims select_last_index"},
     {"ArgMin", 1, arg_min, fold, "axis keepdims"},
     {"ArgMin", 12, arg_min, fold, "axis keepdims select_last_index"},
+    {"CumProd", 26, cumprod, fold, "exclusive reverse", 2, 2},
     {"CumSum", 11, cumsum, fold, "exclusive reverse", 2, 2},
 };
 std::span<const Converter> reduction_table() { return reduction_converters; }

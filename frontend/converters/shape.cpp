@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "frontend/converters/tables.h"
+#include "frontend/onnx_types.h"
 
 namespace rtx::onnx {
 namespace {
@@ -84,6 +85,30 @@ Result<void> constant_of_shape(Conversion& c) {
   RTX_ASSIGN(Value * scalar, c.constant(std::move(value)));
   RTX_ASSIGN(Value * result, c.broadcast(scalar, std::move(dims)));
   c.set(0, result);
+  return Ok{};
+}
+
+// 1 on the k-th diagonal of the shape of the input, 0 elsewhere.
+Result<void> eye_like(Conversion& c) {
+  RTX_TRY(c.need_rank(size_t{0}, 2));
+  DType dtype = c.type(0).dtype;
+  if (c.has_attribute("dtype")) {
+    int64_t number = c.integer("dtype", 0);
+    const OnnxType* type = find_onnx_type(number);
+    if (!type) return c.invalid("E321", concat("attribute dtype is ", number, ", which does not exist"));
+    if (!dtype_of(number)) return c.unsupported(concat("dtype ", type->name));
+    dtype = *dtype_of(number);
+  }
+  const Shape shape = c.type(0).shape;
+  RTX_ASSIGN(Value * row, c.iota(DType::i64, 2, 0, shape[0]));
+  RTX_ASSIGN(Value * column, c.iota(DType::i64, 2, 1, shape[1]));
+  Tensor k(DType::i64, {});
+  k.set_i64(0, c.integer("k", 0));
+  RTX_ASSIGN(Value * offset, c.constant(std::move(k)));
+  RTX_ASSIGN(row, c.emit(Op::add, {row, offset}));
+  RTX_ASSIGN(Value * y, c.emit(Op::equal, {row, column}));
+  RTX_ASSIGN(y, c.cast(y, dtype));
+  c.set(0, y);
   return Ok{};
 }
 
@@ -168,6 +193,7 @@ constinit const Converter shape_converters[] = {
     {"Constant", 12, constant, never,
      "value sparse_value value_float value_floats value_int value_ints value_string value_strings", 0, 0},
     {"ConstantOfShape", 9, constant_of_shape, fold, "value"},
+    {"EyeLike", 9, eye_like, never, "dtype k"},
     {"Range", 11, range, never, "", 3, 3},
     {"Range", 27, range, never, "stash_type", 3, 3},
 };

@@ -47,6 +47,15 @@ double rsqrt_f64(double x) { return 1 / std::sqrt(x); }
 double reciprocal_f64(double x) { return 1 / x; }
 double sin_f64(double x) { return std::sin(x); }
 double cos_f64(double x) { return std::cos(x); }
+double tan_f64(double x) { return std::tan(x); }
+double asin_f64(double x) { return std::asin(x); }
+double acos_f64(double x) { return std::acos(x); }
+double atan_f64(double x) { return std::atan(x); }
+double sinh_f64(double x) { return std::sinh(x); }
+double cosh_f64(double x) { return std::cosh(x); }
+double asinh_f64(double x) { return std::asinh(x); }
+double acosh_f64(double x) { return std::acosh(x); }
+double atanh_f64(double x) { return std::atanh(x); }
 double tanh_f64(double x) { return std::tanh(x); }
 double erf_f64(double x) { return std::erf(x); }
 double sigmoid_f64(double x) { return 1 / (1 + std::exp(-x)); }
@@ -62,6 +71,10 @@ Result<std::vector<Type>> infer_predicate(const InferContext& context) {
 
 Result<std::vector<Tensor>> evaluate_logical_not(const EvaluateContext& context) {
   return map_i64(context, [](int64_t x) -> int64_t { return x == 0; });
+}
+
+Result<std::vector<Tensor>> evaluate_bitwise_not(const EvaluateContext& context) {
+  return map_i64(context, [](int64_t x) { return ~x; });
 }
 
 template <bool (*predicate)(double)>
@@ -131,6 +144,20 @@ constinit const OpSpec op_rsqrt = unary("rsqrt", "1 / sqrt(x).", float_dtype, ev
 constinit const OpSpec op_reciprocal = unary("reciprocal", "1 / x.", float_dtype, evaluate_float<reciprocal_f64>);
 constinit const OpSpec op_sin = unary("sin", "Sine of radians.", float_dtype, evaluate_float<sin_f64>);
 constinit const OpSpec op_cos = unary("cos", "Cosine of radians.", float_dtype, evaluate_float<cos_f64>);
+constinit const OpSpec op_tan = unary("tan", "Tangent of radians.", float_dtype, evaluate_float<tan_f64>);
+constinit const OpSpec op_asin =
+    unary("asin", "Inverse sine, in radians; NaN outside [-1, 1].", float_dtype, evaluate_float<asin_f64>);
+constinit const OpSpec op_acos =
+    unary("acos", "Inverse cosine, in radians; NaN outside [-1, 1].", float_dtype, evaluate_float<acos_f64>);
+constinit const OpSpec op_atan = unary("atan", "Inverse tangent, in radians.", float_dtype, evaluate_float<atan_f64>);
+constinit const OpSpec op_sinh = unary("sinh", "Hyperbolic sine.", float_dtype, evaluate_float<sinh_f64>);
+constinit const OpSpec op_cosh = unary("cosh", "Hyperbolic cosine.", float_dtype, evaluate_float<cosh_f64>);
+constinit const OpSpec op_asinh = unary("asinh", "Inverse hyperbolic sine.", float_dtype, evaluate_float<asinh_f64>);
+constinit const OpSpec op_acosh =
+    unary("acosh", "Inverse hyperbolic cosine; NaN below 1.", float_dtype, evaluate_float<acosh_f64>);
+constinit const OpSpec op_atanh =
+    unary("atanh", "Inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond.", float_dtype,
+          evaluate_float<atanh_f64>);
 constinit const OpSpec op_tanh = unary("tanh", "Hyperbolic tangent.", float_dtype, evaluate_float<tanh_f64>);
 constinit const OpSpec op_erf = unary("erf", "Error function.", float_dtype, evaluate_float<erf_f64>);
 constinit const OpSpec op_sigmoid = unary("sigmoid", "1 / (1 + exp(-x)).", float_dtype, evaluate_float<sigmoid_f64>);
@@ -143,6 +170,9 @@ constinit const OpSpec op_ceil =
 constinit const OpSpec op_round =
     unary("round", "Nearest integer, half to even.", float_dtype, evaluate_float<round_f64>, trait_idempotent);
 constinit const OpSpec op_logical_not = unary("logical_not", "not x.", bool_dtype, evaluate_logical_not);
+
+constinit const OpSpec op_bitwise_not =
+    unary("bitwise_not", "Every bit inverted.", integer_dtype, evaluate_bitwise_not);
 
 constinit const OpSpec op_is_nan = {
     .name = "is_nan",
