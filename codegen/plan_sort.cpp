@@ -1,6 +1,6 @@
-// topk: one thread takes one element and counts the elements of its row that come before it; that is the element's place
-// in the result. It stops once the place is past k, after about k * log(n / k) of n elements where they lie at random;
-// rows that rise (fall, for the smallest) cost n * n. No memory beside operand and result.
+// topk: one thread takes one element and counts the elements of its row that come before it; that is the element's
+// place in the result. It stops once the place is past k, after about k * log(n / k) of n elements where they lie at
+// random; rows that rise (fall, for the smallest) cost n * n. No memory beside operand and result.
 
 #include "base/text.h"
 #include "codegen/emit/c_types.h"

@@ -160,9 +160,8 @@ const Contents* Importer::contents(Imported& imported) {
 Result<Value*> Importer::constant(Tensor tensor, const std::string& name, Builder& builder) {
   bool scratch = &builder != &*builder_;
   if (scratch || tensor.element_count() <= max_inline_elements) return builder.constant(std::move(tensor));
-  AttributeList attributes = {{"name", module_->weights->unique_name(name)},
-                              {"dtype", tensor.dtype},
-                              {"shape", static_shape(tensor.shape)}};
+  AttributeList attributes = {
+      {"name", module_->weights->unique_name(name)}, {"dtype", tensor.dtype}, {"shape", static_shape(tensor.shape)}};
   module_->weights->add(attributes.string("name"), std::move(tensor));
   return builder.value(Op::weight, {}, std::move(attributes));
 }

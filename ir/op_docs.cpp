@@ -107,9 +107,9 @@ std::string ops_markdown() {
       "`float`: f64 f32 f16 bf16. `integer`: not bool. `number`: float or integer. `index`: i64 i32.\n"
       "`quantized`: i32 i16 i8 u8 i4 u4 f8e4m3 f8e5m2.\n"
       "`?` may be left out, `...` repeats, `=` gives the default.\n";
-  for (OpFamily family : {OpFamily::structure, OpFamily::elementwise, OpFamily::movement, OpFamily::indexing,
-                          OpFamily::scatter, OpFamily::reduction, OpFamily::ordering, OpFamily::contraction,
-                          OpFamily::composite}) {
+  for (OpFamily family :
+       {OpFamily::structure, OpFamily::elementwise, OpFamily::movement, OpFamily::indexing, OpFamily::scatter,
+        OpFamily::reduction, OpFamily::ordering, OpFamily::contraction, OpFamily::composite}) {
     text += concat("\n## ", family_title(family), "\n\n| op | operands | attributes | meaning |\n|---|---|---|---|\n");
     for (Op op : all_ops()) {
       const OpSpec& record = spec(op);

@@ -1,5 +1,6 @@
 // Reductions along axes.
 
+#include <algorithm>
 #include <numeric>
 
 #include "frontend/converters/tables.h"
@@ -151,14 +152,13 @@ Result<void> cumsum(Conversion& c) {
   return Ok{};
 }
 
-// y[i] *= y[i - shift], with 1 before the first (after the last, in reverse).
-Result<Value*> times_shifted(Conversion& c, Value* y, int axis, int64_t shift, bool reverse) {
+// y[i - shift], with 1 before the first; in reverse y[i + shift].
+Result<Value*> shifted(Conversion& c, Value* y, int axis, int64_t shift, bool reverse) {
   Shape low(y->type.rank(), 0), high(y->type.rank(), 0);
   low[axis] = reverse ? -shift : shift;
   high[axis] = reverse ? shift : -shift;
   RTX_ASSIGN(Value * one, c.scalar(y->type.dtype, 1));
-  RTX_ASSIGN(Value * shifted, c.emit(Op::pad, {y, one}, {{"low", low}, {"high", high}}));
-  return c.emit(Op::mul, {y, shifted});
+  return c.emit(Op::pad, {y, one}, {{"low", low}, {"high", high}});
 }
 
 // Products of 1, 2, 4, ... neighbours, so that the number of operations is the logarithm of the length.
@@ -168,26 +168,18 @@ Result<void> cumprod(Conversion& c) {
   bool exclusive = c.integer("exclusive", 0) != 0, reverse = c.integer("reverse", 0) != 0;
   RTX_ASSIGN(Value * x, c.input(0));
   DType dtype = x->type.dtype;
-  const Dim length = x->type.shape[axis];
-  if (length.lower_bound(c.ranges()) < 1 && !length.is(0))
-    return c.unsupported(concat("an axis of size ", length.str(), ", which may be 0"));
-  if (length.is(0)) {
-    c.alias(0, 0);
-    return Ok{};
-  }
+  // No tensor is longer than this.
+  const int64_t longest = std::min(x->type.shape[axis].upper_bound(c.ranges()), int64_t{1} << 40);
   Value* y = x;
   if (is_16_bit(dtype)) {
     RTX_ASSIGN(y, c.cast(y, DType::f32));
   }
   if (exclusive) {  // moved by one, with 1 at the start
-    Shape low(x->type.rank(), 0), high(x->type.rank(), 0);
-    low[axis] = reverse ? -1 : 1;
-    high[axis] = reverse ? 1 : -1;
-    RTX_ASSIGN(Value * one, c.scalar(y->type.dtype, 1));
-    RTX_ASSIGN(y, c.emit(Op::pad, {y, one}, {{"low", low}, {"high", high}}));
+    RTX_ASSIGN(y, shifted(c, y, axis, 1, reverse));
   }
-  for (int64_t shift = 1; shift < length.upper_bound(c.ranges()); shift *= 2) {
-    RTX_ASSIGN(y, times_shifted(c, y, axis, shift, reverse));
+  for (int64_t shift = 1; shift < longest; shift *= 2) {
+    RTX_ASSIGN(Value * before, shifted(c, y, axis, shift, reverse));
+    RTX_ASSIGN(y, c.emit(Op::mul, {y, before}));
   }
   RTX_ASSIGN(y, c.cast(y, dtype));
   if (y == x)

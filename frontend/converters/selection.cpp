@@ -15,10 +15,9 @@ namespace {
 Result<void> topk(Conversion& c, const Dim& k) {
   RTX_ASSIGN(int axis, c.axis(c.integer("axis", -1), c.rank(0)));
   RTX_ASSIGN(Value * x, c.input(0));
-  RTX_ASSIGN(Operation * y, c.create(Op::topk, {x},
-                                     {{"axis", static_cast<int64_t>(axis)},
-                                      {"k", k},
-                                      {"largest", c.integer("largest", 1) != 0}}));
+  RTX_ASSIGN(Operation * y,
+             c.create(Op::topk, {x},
+                      {{"axis", static_cast<int64_t>(axis)}, {"k", k}, {"largest", c.integer("largest", 1) != 0}}));
   for (size_t i = 0; i < c.output_count(); ++i) c.set(i, y->result(i));
   return Ok{};
 }
@@ -68,8 +67,7 @@ Result<void> nonzero(Conversion& c) {
   Tensor result(DType::i64, {x.rank(), n});
   std::vector<int64_t> strides = row_major_strides(x.shape);
   for (int axis = 0; axis < x.rank(); ++axis)
-    for (int64_t i = 0; i < n; ++i)
-      result.set_i64(axis * n + i, places[i] / strides[axis] % x.shape[axis]);
+    for (int64_t i = 0; i < n; ++i) result.set_i64(axis * n + i, places[i] / strides[axis] % x.shape[axis]);
   return set_constant(c, 0, std::move(result));
 }
 
@@ -154,8 +152,7 @@ Result<void> unique(Conversion& c) {
   shape[axis] = n;
   Tensor y(x.dtype, shape);
   for (int64_t i = 0; i < outer; ++i)
-    for (int64_t j = 0; j < n; ++j)
-      copy_elements(y, (i * n + j) * inner, x, (i * length + firsts[j]) * inner, inner);
+    for (int64_t j = 0; j < n; ++j) copy_elements(y, (i * n + j) * inner, x, (i * length + firsts[j]) * inner, inner);
   RTX_TRY(set_constant(c, 0, std::move(y)));
   RTX_TRY(set_constant(c, 1, Tensor::vector(firsts)));
   RTX_TRY(set_constant(c, 2, Tensor::vector(group)));

@@ -94,7 +94,7 @@ int64_t shift_left_i64(int64_t a, int64_t b) {
   return b < 0 || b > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(a) << b);
 }
 int64_t shift_right_i64(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
-double no_float(double, double) { return 0; }  // bitwise ops take integers only
+double no_float(double, double) { return 0; }     // bitwise ops take integers only
 bool no_floats(double, double) { return false; }  // logical ops take bool only
 
 // broadcast_c1. The exponent may have a dtype of its own.
@@ -230,9 +230,9 @@ constinit const OpSpec op_bitwise_and = binary("bitwise_and", "The bits set in b
                                                evaluate_arithmetic<no_float, bitwise_and_i64>, trait_commutative);
 constinit const OpSpec op_bitwise_or = binary("bitwise_or", "The bits set in either.", integer_dtype, infer_binary,
                                               evaluate_arithmetic<no_float, bitwise_or_i64>, trait_commutative);
-constinit const OpSpec op_bitwise_xor = binary("bitwise_xor", "The bits set in exactly one.", integer_dtype,
-                                               infer_binary, evaluate_arithmetic<no_float, bitwise_xor_i64>,
-                                               trait_commutative);
+constinit const OpSpec op_bitwise_xor =
+    binary("bitwise_xor", "The bits set in exactly one.", integer_dtype, infer_binary,
+           evaluate_arithmetic<no_float, bitwise_xor_i64>, trait_commutative);
 constinit const OpSpec op_shift_left =
     binary("shift_left", "lhs moved rhs bits up, zeros from below; 0 where rhs is not in [0, bits of the dtype).",
            integer_dtype, infer_binary, evaluate_arithmetic<no_float, shift_left_i64>);

@@ -79,8 +79,14 @@ class Accumulator {
     const std::string& reduction = context.attributes.string("reduction");
     copies_ = reduction == "none";
     if (copies_) return;
-    on_floats_ = reduction == "add" ? add : reduction == "mul" ? multiply : reduction == "min" ? nan_minimum : nan_maximum;
-    on_integers_ = reduction == "add" ? wrap_add : reduction == "mul" ? wrap_mul : reduction == "min" ? smaller : larger;
+    on_floats_ = reduction == "add"   ? add
+                 : reduction == "mul" ? multiply
+                 : reduction == "min" ? nan_minimum
+                                      : nan_maximum;
+    on_integers_ = reduction == "add"   ? wrap_add
+                   : reduction == "mul" ? wrap_mul
+                   : reduction == "min" ? smaller
+                                        : larger;
     if (whole_) {
       floats_ = load_all_f64(out_);
     } else {

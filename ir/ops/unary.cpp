@@ -155,9 +155,8 @@ constinit const OpSpec op_cosh = unary("cosh", "Hyperbolic cosine.", float_dtype
 constinit const OpSpec op_asinh = unary("asinh", "Inverse hyperbolic sine.", float_dtype, evaluate_float<asinh_f64>);
 constinit const OpSpec op_acosh =
     unary("acosh", "Inverse hyperbolic cosine; NaN below 1.", float_dtype, evaluate_float<acosh_f64>);
-constinit const OpSpec op_atanh =
-    unary("atanh", "Inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond.", float_dtype,
-          evaluate_float<atanh_f64>);
+constinit const OpSpec op_atanh = unary("atanh", "Inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond.",
+                                        float_dtype, evaluate_float<atanh_f64>);
 constinit const OpSpec op_tanh = unary("tanh", "Hyperbolic tangent.", float_dtype, evaluate_float<tanh_f64>);
 constinit const OpSpec op_erf = unary("erf", "Error function.", float_dtype, evaluate_float<erf_f64>);
 constinit const OpSpec op_sigmoid = unary("sigmoid", "1 / (1 + exp(-x)).", float_dtype, evaluate_float<sigmoid_f64>);

@@ -104,6 +104,8 @@ Result<bool> plan_iota(BodyPlanner&, const Operation&);
 Result<bool> plan_gather(BodyPlanner&, const Operation&);
 Result<bool> plan_gather_nd(BodyPlanner&, const Operation&);
 Result<bool> plan_gather_elements(BodyPlanner&, const Operation&);
+Result<bool> plan_scatter_nd(BodyPlanner&, const Operation&);
+Result<bool> plan_scatter_elements(BodyPlanner&, const Operation&);
 Result<bool> plan_reduce(BodyPlanner&, const Operation&);
 Result<bool> plan_argmax(BodyPlanner&, const Operation&);
 Result<bool> plan_cumsum(BodyPlanner&, const Operation&);

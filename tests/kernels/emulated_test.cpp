@@ -58,11 +58,13 @@ class Cases {
     std::vector<Value*> arguments;
     for (Type& type : types) arguments.push_back(body->add_argument(type));
     Builder builder(*body);
-    Result<Value*> result = builder.value(op, arguments, attributes);
+    Result<Operation*> made = builder.create(op, arguments, attributes);
     std::string what(to_string(op));
     for (const Type& type : types) what += concat(" ", type.str());
-    if (!result) FAIL(what, ": ", to_string(result.error().first()));
-    body->insert(nullptr, Op::yield, {*result}, {}, {});
+    if (!made) FAIL(what, ": ", to_string(made.error().first()));
+    std::vector<Value*> results;
+    for (size_t i = 0; i < (*made)->result_count(); ++i) results.push_back((*made)->result(i));
+    body->insert(nullptr, Op::yield, std::move(results), {}, {});
     list.push_back({std::string(kind), what, std::move(body), std::move(values)});
     return list.back();
   }
@@ -148,6 +150,9 @@ void add_elementwise(Cases& cases) {
                   Op::is_inf, Op::silu, Op::reciprocal}) {
       cases.add("pointwise", op, {{t, {5, 8}}}).tolerance = 2e-6;
     }
+    for (Op op : {Op::tan, Op::asin, Op::acos, Op::atan, Op::sinh, Op::cosh, Op::asinh, Op::acosh, Op::atanh}) {
+      cases.add("pointwise", op, {{t, {5, 8}}}).tolerance = 2e-6;
+    }
     for (Op op : {Op::log, Op::sqrt, Op::rsqrt}) cases.add("pointwise", op, {{t, {5, 7}}}).fill = Fill::positive;
     for (const char* form : {"none", "tanh"}) {
       Case& c = cases.add("pointwise", Op::gelu, {{t, {3, 4}}}, {{"approximate", std::string(form)}});
@@ -166,6 +171,10 @@ void add_elementwise(Cases& cases) {
     }
     cases.add("pointwise", Op::select, {{DType::boolean, {6, 1}}, {t, {6, 8}}, {t, {}}});
     if (!is_float(t)) {
+      cases.add("pointwise", Op::bitwise_not, {{t, {3, 5}}});
+      for (Op op : {Op::bitwise_and, Op::bitwise_or, Op::bitwise_xor, Op::shift_left, Op::shift_right}) {
+        cases.add("pointwise", op, {{t, {6, 8}}, {t, {8}}});
+      }
       cases.add("pointwise", Op::mod, {{t, {40}}, {t, {40}}}, {{"truncated", true}});
       cases.add("pointwise", Op::mod, {{t, {40}}, {t, {40}}}, {{"truncated", false}});
       cases.add("pointwise", Op::pow, {{t, {40}}, {t, {40}}});
@@ -270,6 +279,53 @@ void add_indexing(Cases& cases) {
   // Nothing to gather from: zeros, and no read.
   cases.add("pointwise", Op::gather, {{DType::f32, {n, 5}}, {DType::i64, {2}}}, {{"axis", int64_t{0}}}, {{"n", 0}})
       .index_bounds = {0, 1};
+}
+
+void add_scatters(Cases& cases) {
+  const Dim n = Dim::symbol("n");
+  const SymbolValues three = {{"n", 3}};
+  for (DType t : stored) {
+    for (const char* reduction : {"none", "add", "mul", "min", "max"}) {
+      if (!number_dtype(t) && std::string_view(reduction) != "none") continue;
+      // f32 sums of what may cancel.
+      auto set = [&](Case& c, int64_t bound) {
+        c.index_bounds = {0, bound};
+        c.fill = Fill::unit;
+        c.tolerance = 1e-5;
+      };
+      const AttributeList how = {{"reduction", std::string(reduction)}};
+      for (int64_t axis : {0, 1, 2}) {
+        AttributeList with_axis = how;
+        with_axis.set("axis", axis);
+        const DType index = axis == 0 ? DType::i32 : DType::i64;
+        set(cases.add("scatter", Op::scatter_elements, {{t, {n, 4, 5}}, {index, {n, 3, 5}}, {t, {n, 3, 5}}}, with_axis,
+                      three),
+            3);
+      }
+      set(cases.add("scatter", Op::scatter_nd, {{t, {n, 4, 5}}, {DType::i64, {2, 7, 2}}, {t, {2, 7, 5}}}, how, three),
+          3);
+      set(cases.add("scatter", Op::scatter_nd, {{t, {n, 4}}, {DType::i32, {n, 1}}, {t, {n, 4}}}, how, three), 3);
+      set(cases.add("scatter", Op::scatter_nd, {{t, {n, 2}}, {DType::i64, {9, 2}}, {t, {9}}}, how, three), 3);
+    }
+  }
+  const Type data{DType::f32, {n, 2}}, indices{DType::i64, {n, 2}};
+  cases.add("scatter", Op::scatter_elements, {data, indices, data}, {{"axis", int64_t{0}}}, {{"n", 0}});
+}
+
+void add_topk(Cases& cases) {
+  const Dim n = Dim::symbol("n");
+  for (DType t : numbers) {
+    for (bool largest : {false, true}) {
+      auto with = [&](int64_t axis, Dim k) {
+        return AttributeList{{"axis", axis}, {"k", std::move(k)}, {"largest", largest}};
+      };
+      cases.add("sort", Op::topk, {{t, {n, 9}}}, with(1, 4), {{"n", 4}});
+      cases.add("sort", Op::topk, {{t, {2, n, 3}}}, with(1, n), {{"n", 300}});
+      cases.add("sort", Op::topk, {{t, {2, n, 3}}}, with(1, 5), {{"n", 3}});  // two places are left over
+      cases.add("sort", Op::topk, {{t, {40}}}, with(0, 0));
+      cases.add("sort", Op::topk, {{t, {n, 5}}}, with(1, 2), {{"n", 0}});
+    }
+  }
 }
 
 void add_reductions(Cases& cases) {
@@ -432,6 +488,8 @@ TEST_CASE("generated kernels compute what the evaluator says, for every operatio
   add_broadcasts(cases);
   add_movement(cases);
   add_indexing(cases);
+  add_scatters(cases);
+  add_topk(cases);
   add_reductions(cases);
   add_rows(cases);
   add_contractions(cases);
@@ -492,7 +550,7 @@ TEST_CASE("a planner refuses what its kind cannot do") {
   Result<std::unique_ptr<Block>> body = parse_body(
       "(%0: tensor<[4], f32>) {\n  %1 = softmax(%0) {axis = 0} : tensor<[4], f32>\n  yield(%1)\n}\n", "body");
   REQUIRE(body.ok());
-  for (const char* kind : {"pointwise", "reduce", "contract", "conv", "scan"}) {
+  for (const char* kind : {"pointwise", "reduce", "contract", "conv", "scan", "scatter", "sort"}) {
     Result<codegen::KernelPlan> plan = codegen::plan_kernel(kind, **body, {symbols});
     REQUIRE(!plan.ok());
     CHECK(plan.error().first().id == "E441");

@@ -116,6 +116,10 @@ class Generator {
         return movement(op, x) != nullptr;
       case OpFamily::indexing:
         return indexing(op, x) != nullptr;
+      case OpFamily::scatter:
+        return scatter(op, x) != nullptr;
+      case OpFamily::ordering:
+        return ordering(op, x);
       case OpFamily::reduction:
         return reduction(op, x) != nullptr;
       case OpFamily::contraction:
@@ -200,14 +204,45 @@ class Generator {
     return create(op, {x, value}, {{"low", zeros}, {"high", high}});
   }
 
-  Value* indexing(Op op, Value* x) {
+  Value* indices_among_values() {
     Value* indices = nullptr;
     for (Value* value : values_) {
       if (index_dtype(value->type.dtype) && (!indices || flip())) indices = value;
     }
+    return indices;
+  }
+
+  Value* indexing(Op op, Value* x) {
+    Value* indices = indices_among_values();
     if (!indices || x->type.rank() + indices->type.rank() > 5) return nullptr;
     if (op == Op::gather_nd) return create(op, {x, indices});
     return create(op, {x, indices}, {{"axis", axis(x)}});
+  }
+
+  // The updates are elements of x that the same indices gather, for any x of their type and shape.
+  Value* scatter(Op op, Value* x) {
+    Value* indices = indices_among_values();
+    if (!indices || x->type.rank() + indices->type.rank() > 5) return nullptr;
+    const std::vector<std::string> reductions = {"none", "add", "mul", "min", "max"};
+    std::string reduction = number_dtype(x->type.dtype) ? pick(reductions) : "none";
+    const bool elements = op == Op::scatter_elements;
+    Value* updates =
+        elements ? create(Op::gather_elements, {x, indices}, {{"axis", axis(x)}}) : create(Op::gather_nd, {x, indices});
+    if (!updates) return nullptr;
+    AttributeList attributes = {{"reduction", reduction}};
+    if (elements) attributes.set("axis", axis(x));
+    return create(op, {x, indices, updates}, std::move(attributes));
+  }
+
+  bool ordering(Op op, Value* x) {
+    if (x->type.rank() == 0) return false;
+    const int64_t at = axis(x);
+    const Dim& length = x->type.shape[static_cast<size_t>(at)];
+    const Dim k = flip() ? length : flip() ? Dim(1) : Dim(random_.between(0, 3));
+    Result<Operation*> made = builder_->create(op, {x}, {{"axis", at}, {"k", k}, {"largest", flip()}});
+    if (!made) return false;
+    for (size_t i = 0; i < (*made)->result_count(); ++i) values_.push_back((*made)->result(i));
+    return true;
   }
 
   Value* reduction(Op op, Value* x) {

@@ -142,6 +142,35 @@ TEST_CASE("gather_nd and gather_elements agree with the evaluator") {
   check_body(body, 0);
 }
 
+TEST_CASE("scatters agree with the evaluator: duplicates, indices outside, every reduction") {
+  for (DType dtype : all_dtypes) {
+    for (DType index_dtype : {DType::i64, DType::i32}) {
+      for (const char* reduction : {"none", "add", "max"}) {
+        if (!number_dtype(dtype) && std::string_view(reduction) != "none") continue;
+        BodyCase body;
+        Value* data = body.input(random_tensor(dtype, {3, 4, 6}, 11));
+        Value* tuples = body.input(random_tensor(index_dtype, {3, 5, 2}, 12, -1, 1));  // -8 to 7
+        Value* rows = body.input(random_tensor(dtype, {3, 5, 6}, 13));
+        Value* indices = body.input(random_tensor(index_dtype, {2, 9, 6}, 14, -1, 1));
+        Value* updates = body.input(random_tensor(dtype, {2, 9, 6}, 15));
+        Value* turned = body.op(Op::transpose, {data}, {{"perm", Integers{1, 0, 2}}});
+        AttributeList how = {{"reduction", std::string(reduction)}}, with_axis = how;
+        with_axis.set("axis", int64_t{1});
+        body.yield({body.op(Op::scatter_nd, {data, tuples, rows}, how),
+                    body.op(Op::scatter_nd, {turned, tuples, rows}, how),
+                    body.op(Op::scatter_elements, {data, indices, updates}, with_axis)});
+        check_body(body, 0);
+      }
+    }
+  }
+  BodyCase body;
+  Value* data = body.input(Tensor(DType::f32, {2, 0}));
+  Value* tuples = body.input(Tensor(DType::i64, {3, 2}));
+  Value* updates = body.input(Tensor(DType::f32, {3}));
+  body.yield({body.op(Op::scatter_nd, {data, tuples, updates})});
+  check_body(body, 0);
+}
+
 TEST_CASE("running sums agree with the evaluator for every dtype and direction") {
   for (DType dtype : numbers) {
     for (int64_t axis : {0, 1, 2}) {

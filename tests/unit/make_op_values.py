@@ -35,18 +35,30 @@ def type_of(array):
     return f"tensor<{list(array.shape)}, {dtypes[str(array.dtype)]}>"
 
 
-def case(name, op, operands, expected, attributes=""):
+def case(name, op, operands, expected, attributes="", also=None):
+    """`also`: what the second result of the op is, for a case of its own."""
+    if also is not None:
+        for part, number in ((name, 0), (name + "_second", 1)):
+            add_case(part, op, operands, [expected, also], number, attributes)
+    else:
+        add_case(name, op, operands, [expected], 0, attributes)
+
+
+def add_case(name, op, operands, results, number, attributes):
     assert name not in names, name
     names.add(name)
-    expected = np.asarray(expected)
+    results = [np.asarray(result) for result in results]
+    expected = results[number]
     lines = []
     for i, operand in enumerate(operands + [expected]):
         operand = np.asarray(operand)
         lines.append(f"  %{i} = constant() {{value = {dense(operand)}}} : {type_of(operand)}")
     arguments = ", ".join(f"%{i}" for i in range(len(operands)))
     attributes = f" {{{attributes}}}" if attributes else ""
-    lines.append(f"  %r = {op}({arguments}){attributes} : {type_of(expected)}")
-    lines.append(f"  yield(%r, %{len(operands)})")
+    made = ["r", "s"][:len(results)]
+    types = ", ".join(type_of(result) for result in results)
+    lines.append(f"  {', '.join('%' + m for m in made)} = {op}({arguments}){attributes} : {types}")
+    lines.append(f"  yield(%{made[number]}, %{len(operands)})")
     functions.append(f"func @{name}() {{\n" + "\n".join(lines) + '\n} outputs "got", "expected"\n')
 
 
@@ -74,11 +86,17 @@ with np.errstate(all="ignore"):
     finite = special[:10]
     case("sin_f32", "sin", [finite], np.sin(finite.astype(f64)).astype(f32))
     case("cos_f32", "cos", [finite], np.cos(finite.astype(f64)).astype(f32))
+    for op in ("tan", "sinh", "cosh"):
+        case(f"{op}_f32", op, [finite], getattr(np, op)(finite.astype(f64)).astype(f32))
+    for op in ("asin", "acos", "atan", "asinh", "acosh", "atanh"):
+        case(f"{op}_f32", op, [special], getattr(np, "arc" + op[1:])(wide).astype(f32))
     case("exp_f16_overflows", "exp", [np.array([11, 12, -20], f16)], np.exp(np.array([11, 12, -20], f64)).astype(f16))
     case("neg_i8_wraps", "neg", [ints], -ints)
     case("abs_i8_wraps", "abs", [ints], np.abs(ints))
     case("sign_i8", "sign", [ints], np.sign(ints))
     case("relu_i8", "relu", [ints], np.maximum(ints, 0))
+    case("bitwise_not_i8", "bitwise_not", [ints], ~ints)
+    case("bitwise_not_u8", "bitwise_not", [np.array([0, 1, 255], u8)], np.array([255, 254, 0], u8))
     case("logical_not", "logical_not", [np.array([True, False])], np.array([False, True]))
     case("is_nan", "is_nan", [special], np.isnan(special))
     case("is_inf", "is_inf", [special], np.isinf(special))
@@ -138,6 +156,18 @@ with np.errstate(all="ignore"):
     for op, function in {"logical_and": np.logical_and, "logical_or": np.logical_or,
                          "logical_xor": np.logical_xor}.items():
         case(op, op, [truth[:, None], truth], function(truth[:, None], truth))
+    wide_ints = np.array([0, 1, -1, 2**40 + 5, -2**63], i64)
+    for op in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+        case(f"{op}_i8", op, [ints[:, None], ints], getattr(np, op)(ints[:, None], ints))
+        case(f"{op}_i64", op, [wide_ints[:, None], wide_ints], getattr(np, op)(wide_ints[:, None], wide_ints))
+    amounts = np.array([0, 1, 7, 8, 31, 64, 255], u8)
+    case("shift_left_u8", "shift_left", [np.array([[1], [255]], u8), amounts],
+         np.array([[1, 2, 128, 0, 0, 0, 0], [255, 254, 128, 0, 0, 0, 0]], u8))
+    case("shift_right_u8", "shift_right", [np.array([[1], [255]], u8), amounts],
+         np.array([[1, 0, 0, 0, 0, 0, 0], [255, 127, 1, 0, 0, 0, 0]], u8))
+    case("shift_left_i32", "shift_left", [i32([1, -3, 5, 5]), i32([31, 1, 32, -1])], i32([-2**31, -6, 0, 0]))
+    case("shift_right_i32", "shift_right", [i32([-2**31, -3, 5, -5, 5]), i32([31, 1, 32, -1, 2])],
+         i32([-1, -2, 0, -1, 1]))
     condition = np.array([[True], [False], [True]])
     case("select_broadcasts", "select", [condition, np.arange(4, dtype=f32), f32(9)],
          np.where(condition, np.arange(4, dtype=f32), f32(9)))
@@ -201,6 +231,40 @@ case("argmax_last", "argmax", [ties], np.array([2, 2, 2], i64), "axis = 1, selec
 case("argmax_keepdims", "argmax", [y], np.argmax(y, 0)[None], "axis = 0, keepdims = true")
 case("argmax_i64", "argmax", [x.astype(i64)], np.argmax(x, 2), "axis = 2")
 case("argmax_of_nothing", "argmax", [nothing], np.zeros(2, i64), "axis = 1")
+# Updates in index order; one outside is dropped.
+line, hits, sent = np.array([1, 2, 3, 4], f32), np.array([1, -1, 1, 4, -5], i64), np.array([10, 20, 30, 40, 50], f32)
+for reduction, wanted in {"none": [1, 30, 3, 20], "add": [1, 42, 3, 24], "mul": [1, 600, 3, 80],
+                          "min": [1, 2, 3, 4], "max": [1, 30, 3, 20]}.items():
+    case(f"scatter_elements_{reduction}", "scatter_elements", [line, hits, sent], np.array(wanted, f32),
+         f'axis = 0, reduction = "{reduction}"')
+    case(f"scatter_nd_{reduction}", "scatter_nd", [line, hits[:, None], sent], np.array(wanted, f32),
+         f'reduction = "{reduction}"')
+put = np.array([[[2, 0]], [[1, 1]]], i64)
+along = np.zeros((2, 3, 4), i32)
+for b, r in np.ndindex(2, 2):
+    along[b, put[b, 0, r], r] = 7 + 2 * b + r  # the last one wins
+case("scatter_elements_smaller", "scatter_elements", [np.zeros((2, 3, 4), i32), put, i32([[[7, 8]], [[9, 10]]])], along,
+     "axis = 1")
+case("scatter_nd_slices", "scatter_nd", [x, i64([[1, 0], [0, 2], [1, 0]]), i32([[1] * 4, [2] * 4, [3] * 4])],
+     np.concatenate([np.concatenate([x[:1, :2], i32([[[2] * 4]])], 1), np.concatenate([i32([[[3] * 4]]), x[1:, 1:]], 1)]))
+case("scatter_nd_min_of_nan", "scatter_nd", [f32([nan, 1, 2]), i64([[0], [1]]), f32([0, nan])], f32([nan, nan, 2]),
+     'reduction = "min"')
+case("scatter_elements_add_i8_wraps", "scatter_elements", [np.array([100], i8), i64([0, 0]), np.array([100, 100], i8)],
+     np.array([44], i8), 'reduction = "add"')
+case("scatter_elements_into_nothing", "scatter_elements", [np.zeros((0, 2), f32), np.zeros((1, 2), i64),
+                                                           np.ones((1, 2), f32)], np.zeros((0, 2), f32))
+case("scatter_nd_no_updates", "scatter_nd", [line, np.zeros((0, 1), i64), np.zeros(0, f32)], line)
+
+order = f32([[3, nan, 1, 3, -inf], [0.0, -0.0, 2, 2, 2]])
+case("topk_largest", "topk", [order], f32([[nan, 3, 3], [2, 2, 2]]), "axis = 1, k = 3",
+     also=i64([[1, 0, 3], [2, 3, 4]]))
+case("topk_smallest", "topk", [order], f32([[-inf, 1, 3], [0.0, -0.0, 2]]), "axis = 1, k = 3, largest = false",
+     also=i64([[4, 2, 0], [0, 1, 2]]))
+case("topk_all_smallest", "topk", [order[0]], f32([-inf, 1, 3, 3, nan]), "axis = 0, k = 5, largest = false",
+     also=i64([4, 2, 0, 3, 1]))
+case("topk_first_axis", "topk", [x], x[::-1], "axis = 0, k = 2", also=np.broadcast_to(i64([1, 0])[:, None, None], (2, 3, 4)))
+case("topk_none", "topk", [line], np.zeros(0, f32), "axis = 0, k = 0", also=np.zeros(0, i64))
+
 case("cumsum", "cumsum", [x], np.cumsum(x, 1, dtype=i32), "axis = 1")
 case("cumsum_exclusive", "cumsum", [x], np.cumsum(x, 2, dtype=i32) - x, "axis = 2, exclusive = true")
 case("cumsum_reverse", "cumsum", [x], np.cumsum(x[:, ::-1], 1, dtype=i32)[:, ::-1], "axis = 1, reverse = true")
