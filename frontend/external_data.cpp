@@ -69,6 +69,8 @@ Result<void> check_location(std::string_view location) {
   if (location.empty()) return refuse("E311", location, "has an empty location");
   if (std::string flaw = name_flaw(location); !flaw.empty())
     return refuse("E111", location, concat("has a bad location: ", flaw));
+  if (location.substr(0, 2) == "*/")
+    return refuse("E317", location, "is another runtime's marker for data in its own memory, which no file may hold");
   if (location.front() == '/') return refuse("E311", location, "has an absolute location");
   // Written on a machine with other rules for paths; here it would be one odd file name.
   if (location.find('\\') != std::string_view::npos || (location.size() > 1 && location[1] == ':'))

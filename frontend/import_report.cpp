@@ -40,6 +40,8 @@ void Importer::report(const Node& node, Error error) {
     } else if (invalid_.size() < max_invalid_reports) {
       std::string place = concat(model_.path, ": ", node.str());
       diagnostic.where = diagnostic.where.empty() ? place : concat(place, ": ", diagnostic.where);
+      if (diagnostic.help.empty() && diagnostic.expected.empty())
+        diagnostic.help = "the exporter or an editing tool wrote it wrongly; export the model again";
       if (!node.scope.empty()) diagnostic.notes.push_back(concat("in module ", escape_text(node.scope)));
       if (!node.source.empty()) diagnostic.notes.push_back(concat("at ", escape_text(node.source)));
       invalid_.push_back(std::move(diagnostic));

@@ -380,7 +380,7 @@ Result<Opsets> read_opsets(const Imports& imports) {
     if (domain.empty() && version > newest_opset)
       return make_error(ErrorKind::unsupported, "E112",
                         concat("opset ", version, " of the default domain is not supported"))
-          .with_expected(concat("at most ", newest_opset))
+          .with_expected(concat("from 1 to ", newest_opset))
           .with_help("export the model with an older opset");
     if (!opsets.try_emplace(domain, version).second) return invalid("E112", concat("two opset imports for ", shown));
   }

@@ -448,7 +448,7 @@ Dim Dim::substituted(std::string_view name, const Dim& replacement) const {
 
 Result<int64_t> Dim::evaluate(const SymbolValues& values) const {
   auto overflow = [&] {
-    return make_error(ErrorKind::limit, "E332", concat("dim expression leaves int64: ", overflowed_ ? "?" : str()));
+    return make_error(ErrorKind::limit, "E511", concat("dim expression leaves int64: ", overflowed_ ? "?" : str()));
   };
   if (overflowed_) return overflow();
   int64_t sum = constant_;

@@ -118,7 +118,7 @@ Result<std::vector<Type>> infer_types(Op op, std::span<const Type> operands, Att
           .with_got(operands[i].str());
     for (const Dim& d : operands[i].shape)
       if (d.overflowed())
-        return make_error(ErrorKind::limit, "E332", concat("a dim of operand '", operand.name, "' leaves int64"));
+        return make_error(ErrorKind::limit, "E511", concat("a dim of operand '", operand.name, "' leaves int64"));
   }
 
   // Attributes in the order of the record, defaults filled in.
@@ -147,7 +147,7 @@ Result<std::vector<Type>> infer_types(Op op, std::span<const Type> operands, Att
   for (const Type& type : types)
     for (const Dim& d : type.shape)
       if (d.overflowed())
-        return make_error(ErrorKind::limit, "E332", concat("a result dim of '", record.name, "' leaves int64"));
+        return make_error(ErrorKind::limit, "E511", concat("a result dim of '", record.name, "' leaves int64"));
   return types;
 }
 

@@ -16,7 +16,7 @@ class DimParser {
     RTX_ASSIGN(Dim value, sum());
     skip_space();
     if (position_ != text_.size()) return unexpected("an operator or the end");
-    if (value.overflowed()) return make_error(ErrorKind::limit, "E332", "dim expression leaves int64");
+    if (value.overflowed()) return make_error(ErrorKind::limit, "E511", "dim expression leaves int64");
     return value;
   }
 
@@ -103,7 +103,7 @@ class DimParser {
     int64_t value = 0;
     while (position_ < text_.size() && text_[position_] >= '0' && text_[position_] <= '9') {
       if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, text_[position_] - '0', &value))
-        return make_error(ErrorKind::limit, "E332", "number in a dim expression leaves int64");
+        return make_error(ErrorKind::limit, "E511", "number in a dim expression leaves int64");
       ++position_;
     }
     return Dim(value);

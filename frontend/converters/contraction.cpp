@@ -158,7 +158,9 @@ Result<std::vector<int64_t>> conv_pads(Conversion& c, const Shape& x, const Shap
     const Dim &size = x[2 + i], &window = w[2 + i];
     if (!window.is_constant() || (strides[i] != 1 && !size.is_constant()))
       return c.unsupported(concat("auto_pad with a stride on an axis of size ", size.str()));
-    int64_t total = (window.constant() - 1) * dilations[i];
+    int64_t total = 0;
+    if (__builtin_mul_overflow(window.constant() - 1, dilations[i], &total) || total >= int64_t{1} << 31)
+      return c.invalid("E321", concat("a window of ", window.str(), " with dilation ", dilations[i], " is too large"));
     if (strides[i] != 1) {
       int64_t length = size.constant(), out = (length + strides[i] - 1) / strides[i];
       total = std::max<int64_t>(0, (out - 1) * strides[i] + total + 1 - length);
@@ -186,10 +188,12 @@ Result<Value*> convolved(Conversion& c, Value* x, Value* w, Value* bias) {
         return c.invalid("E324", "kernel_shape is not the shape of the weight").with_got(w->type.str());
   }
   RTX_ASSIGN(std::vector<int64_t> pads, conv_pads(c, x->type.shape, w->type.shape, strides, dilations));
+  const int64_t groups = c.integer("group", 1);
+  if (groups < 1) return c.invalid("E321", concat("attribute 'group' is ", groups)).with_expected("1 or more");
   std::vector<Value*> operands = {x, w};
   if (bias) operands.push_back(bias);
   return c.emit(Op::conv, std::move(operands),
-                {{"strides", strides}, {"dilations", dilations}, {"pads", pads}, {"groups", c.integer("group", 1)}});
+                {{"strides", strides}, {"dilations", dilations}, {"pads", pads}, {"groups", groups}});
 }
 
 namespace {

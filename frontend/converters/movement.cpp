@@ -258,7 +258,11 @@ Result<void> split_into(Conversion& c, int axis, const std::vector<Dim>& sizes) 
   if (sizes.size() != c.output_count())
     return c.invalid("E332", concat("input 1 has ", sizes.size(), " sizes for ", c.output_count(), " outputs"));
   Dim total = 0;
-  for (const Dim& size : sizes) total = total + size;
+  for (const Dim& size : sizes) {
+    if (size.is_constant() && size.constant() < 0)
+      return c.invalid("E332", concat("a part has the negative size ", size.str()));
+    total = total + size;
+  }
   Dim length = c.type(0).shape[axis];
   if (total != length && !c.unify(total, length))
     return c.invalid("E332", "the sizes do not add up to the axis").with_expected(length.str()).with_got(total.str());

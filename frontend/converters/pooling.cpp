@@ -344,6 +344,8 @@ Result<void> conv_transpose(Conversion& c) {
   RTX_ASSIGN(std::vector<int64_t> pads, c.spatial_list("pads", 2 * count, 0));
   RTX_ASSIGN(std::vector<int64_t> extra, c.spatial_list("output_padding", count, 0));
   std::optional<std::vector<int64_t>> output_shape = c.integer_list("output_shape");
+  if (output_shape && output_shape->size() < count)
+    return c.invalid("E324", "attribute 'output_shape' is too short").with_expected(concat(count, " entries or more"));
   std::string automatic = c.string("auto_pad", "NOTSET");
   RTX_ASSIGN(Value * x, c.input(0));
   RTX_ASSIGN(Value * w, c.input(1));
@@ -357,15 +359,19 @@ Result<void> conv_transpose(Conversion& c) {
   for (size_t i = 0; i < count; ++i) {
     int axis = static_cast<int>(2 + i);
     if (strides[i] < 1 || dilations[i] < 1) return c.invalid("E321", "attributes strides and dilations are 1 or more");
-    int64_t reach = (window[axis].constant() - 1) * dilations[i];
+    int64_t reach = 0;
+    if (__builtin_mul_overflow(window[axis].constant() - 1, dilations[i], &reach) || reach >= int64_t{1} << 31)
+      return c.invalid("E321",
+                       concat("a window of ", window[axis].str(), " with dilation ", dilations[i], " is too large"));
     int64_t begin = pads[i], end = pads[count + i];
     Dim full = (shape[axis] - Dim(1)) * Dim(strides[i]) + Dim(reach + 1 + extra[i]);
     if (output_shape || automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
       if (!full.is_constant()) return c.unsupported("output_shape or auto_pad on an axis that is not constant");
-      size_t offset = output_shape ? output_shape->size() - count : 0;
-      int64_t wanted = output_shape ? (*output_shape)[offset + i] : shape[axis].constant() * strides[i];
-      if (output_shape && output_shape->size() < count)
-        return c.invalid("E324", "attribute 'output_shape' is too short");
+      const Dim same = shape[axis] * Dim(strides[i]);
+      if (!same.is_constant()) return c.invalid("E302", "the size of the result overflows 64 bits");
+      int64_t wanted = output_shape ? (*output_shape)[output_shape->size() - count + i] : same.constant();
+      if (wanted < 0 || wanted >= int64_t{1} << 62)
+        return c.invalid("E321", concat("attribute 'output_shape' has an entry of ", wanted));
       int64_t total = std::max<int64_t>(0, full.constant() - wanted);
       begin = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
       end = total - begin - std::max<int64_t>(0, wanted - full.constant());  // what is missing is zeros at the end

@@ -1,76 +1,10 @@
 // rtx-import from the command line: what it writes, and that bad input gives a clear error, the right exit code and no
 // output.
 
-#include <doctest/doctest.h>
-
-#include <chrono>
-#include <filesystem>
-
-#include "tests/command.h"
-#include "tests/unit/onnx_file.h"
+#include "tests/e2e/import_site.h"
 
 namespace rtx::onnx {
 namespace {
-
-namespace fs = std::filesystem;
-
-// A folder with model/m.onnx and an empty out/.
-struct Site {
-  TempFolder folder;
-  Site() {
-    fs::create_directory(folder / "model");
-    fs::create_directory(folder / "out");
-  }
-  CommandResult import(std::string_view model, const std::vector<std::string>& more = {}) const {
-    folder.file("model/m.onnx", model);
-    return import_path(folder / "model/m.onnx", more);
-  }
-  CommandResult import(const proto::ModelProto& model, const std::vector<std::string>& more = {}) const {
-    return import(model.SerializeAsString(), more);
-  }
-  CommandResult import_path(const std::string& path, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> command = {RTX_IMPORT, path, "-o", folder / "out/m.rtxir"};
-    command.insert(command.end(), more.begin(), more.end());
-    return run_command(command);
-  }
-};
-
-// Refused with this exit code and id, in time, with help, and nothing was written.
-template <typename Run>
-void check_refused(const Site& site, Run run, int exit_code, std::string_view id, std::string_view words) {
-  const auto start = std::chrono::steady_clock::now();
-  const CommandResult result = run();
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  CAPTURE(result.err);
-  CHECK(result.exit_code == exit_code);
-  CHECK(result.out.empty());
-  CHECK(result.err.find(concat("[RTX-", id, "]")) != std::string::npos);
-  CHECK(result.err.find(words) != std::string::npos);
-  const bool has_place = result.err.find(".onnx") != std::string::npos || exit_code == 2;
-  CHECK(has_place);
-  const bool says_what_to_do =
-      result.err.find("help: ") != std::string::npos || result.err.find("expected: ") != std::string::npos;
-  CHECK(says_what_to_do);
-  CHECK(elapsed.count() < 2);
-  CHECK(fs::is_empty(site.folder / "out"));
-}
-
-proto::TensorProto weight() {
-  proto::TensorProto tensor = tensor_proto();
-  tensor.set_raw_data(float_bytes({1, 2, 3, 4}));
-  return tensor;
-}
-
-proto::TensorProto external_weight(std::string_view location, std::string_view offset) {
-  proto::TensorProto tensor = tensor_proto();
-  tensor.set_data_location(proto::TensorProto::EXTERNAL);
-  for (const auto& [key, value] : {std::pair("location", location), std::pair("offset", offset)}) {
-    proto::StringStringEntryProto& entry = *tensor.add_external_data();
-    entry.set_key(key);
-    entry.set_value(std::string(value));
-  }
-  return tensor;
-}
 
 // y = x + w with w of 64 elements, so that it becomes a weight.
 proto::ModelProto large_model() {

@@ -53,6 +53,29 @@ class Mutator {
  public:
   Mutator(ModelProto& model, uint32_t seed) : random_(seed) { collect(model); }
 
+  // Replaces a message of the model by one of the same type of `donor`, or adds that one to a list.
+  void take_from(Mutator& donor) {
+    for (int attempt = 0; attempt < 50; ++attempt) {
+      Message& message = *messages_[below(messages_.size())];
+      const Descriptor& type = *message.GetDescriptor();
+      if (type.field_count() == 0) continue;
+      const FieldDescriptor& field = *type.field(static_cast<int>(below(static_cast<size_t>(type.field_count()))));
+      if (field.type() != FieldDescriptor::TYPE_MESSAGE) continue;
+      const Message* source = donor.other(field.message_type());
+      if (!source) continue;
+      const Reflection& reflection = *message.GetReflection();
+      const int size = field.is_repeated() ? reflection.FieldSize(message, &field) : 0;
+      if (!field.is_repeated())
+        reflection.MutableMessage(&message, &field)->CopyFrom(*source);
+      else if (size > 0 && below(2) == 0)
+        reflection.MutableRepeatedMessage(&message, &field, static_cast<int>(below(static_cast<size_t>(size))))
+            ->CopyFrom(*source);
+      else
+        reflection.AddMessage(&message, &field)->CopyFrom(*source);
+      return;
+    }
+  }
+
   // One change. False if the field that was picked has nothing to change.
   bool mutate() {
     Message& message = *messages_[below(messages_.size())];
@@ -255,5 +278,20 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   const std::string bytes = model.SerializePartialAsString();
   if (bytes.size() > max_size) return LLVMFuzzerMutate(data, size, max_size);
   std::memcpy(data, bytes.data(), bytes.size());
+  return bytes.size();
+}
+
+extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t* first, size_t first_size, const uint8_t* second,
+                                            size_t second_size, uint8_t* out, size_t max_size, unsigned seed) {
+  google::protobuf::SetLogHandler(nullptr);
+  ModelProto model, donor;
+  if (!model.ParsePartialFromArray(first, static_cast<int>(first_size)) ||
+      !donor.ParsePartialFromArray(second, static_cast<int>(second_size)))
+    return 0;
+  Mutator from(donor, seed);
+  for (unsigned change = 0; change < 1 + seed % 4; ++change) Mutator(model, seed + change).take_from(from);
+  const std::string bytes = model.SerializePartialAsString();
+  if (bytes.size() > max_size) return 0;
+  std::memcpy(out, bytes.data(), bytes.size());
   return bytes.size();
 }

@@ -7,22 +7,6 @@
 namespace rtx::onnx {
 namespace {
 
-proto::AttributeProto int_attribute(std::string_view name, int64_t value) {
-  proto::AttributeProto attribute;
-  attribute.set_name(std::string(name));
-  attribute.set_type(proto::AttributeProto::INT);
-  attribute.set_i(value);
-  return attribute;
-}
-
-proto::AttributeProto graph_attribute(std::string_view name, proto::GraphProto graph) {
-  proto::AttributeProto attribute;
-  attribute.set_name(std::string(name));
-  attribute.set_type(proto::AttributeProto::GRAPH);
-  *attribute.mutable_g() = std::move(graph);
-  return attribute;
-}
-
 // A branch that computes `output` from `input`.
 proto::GraphProto branch(std::string_view input, std::string_view output) {
   proto::GraphProto graph;

@@ -7,29 +7,7 @@
 namespace rtx::onnx {
 namespace {
 
-// Wire format by hand.
-std::string varint(uint64_t value) {
-  std::string out;
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  return out + static_cast<char>(value);
-}
-std::string tag(int field, int wire_type) {
-  return varint(static_cast<uint64_t>(field) << 3 | static_cast<uint64_t>(wire_type));
-}
-std::string message(int field, std::string_view body) { return concat(tag(field, 2), varint(body.size()), body); }
-
-// Fields of ModelProto, GraphProto and NodeProto.
-constexpr int model_ir_version = 1, model_graph = 7, model_opset = 8;
-constexpr int graph_node = 1, graph_name = 2, graph_initializer = 5;
-constexpr int node_input = 1, node_op_type = 4;
-
 std::string good() { return relu_model().SerializeAsString(); }
-// A good model whose graph ends in `more`.
-std::string with_graph_field(std::string_view more) {
-  const std::string graph = relu_model().graph().SerializeAsString();
-  return concat(tag(model_ir_version, 0), varint(8), message(model_opset, concat(tag(2, 0), varint(17))),
-                message(model_graph, concat(graph, more)));
-}
 
 TEST_CASE("a good file is read, also when put together by hand") {
   CHECK(outcome(read_bytes(good())) == "ok");

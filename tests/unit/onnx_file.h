@@ -41,6 +41,46 @@ inline proto::NodeProto node_proto(std::string_view op_type, std::initializer_li
 
 inline void add(proto::GraphProto& graph, proto::NodeProto node) { *graph.add_node() = std::move(node); }
 
+inline proto::AttributeProto attribute_proto(std::string_view name, proto::AttributeProto::AttributeType type) {
+  proto::AttributeProto attribute;
+  attribute.set_name(std::string(name));
+  attribute.set_type(type);
+  return attribute;
+}
+inline proto::AttributeProto int_attribute(std::string_view name, int64_t value) {
+  proto::AttributeProto attribute = attribute_proto(name, proto::AttributeProto::INT);
+  attribute.set_i(value);
+  return attribute;
+}
+inline proto::AttributeProto ints_attribute(std::string_view name, std::initializer_list<int64_t> values) {
+  proto::AttributeProto attribute = attribute_proto(name, proto::AttributeProto::INTS);
+  for (int64_t value : values) attribute.add_ints(value);
+  return attribute;
+}
+inline proto::AttributeProto graph_attribute(std::string_view name, proto::GraphProto graph) {
+  proto::AttributeProto attribute = attribute_proto(name, proto::AttributeProto::GRAPH);
+  *attribute.mutable_g() = std::move(graph);
+  return attribute;
+}
+
+// Wire format by hand.
+inline std::string varint(uint64_t value) {
+  std::string out;
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
+  return out + static_cast<char>(value);
+}
+inline std::string tag(int field, int wire_type) {
+  return varint(static_cast<uint64_t>(field) << 3 | static_cast<uint64_t>(wire_type));
+}
+inline std::string message(int field, std::string_view body) {
+  return concat(tag(field, 2), varint(body.size()), body);
+}
+
+// Fields of ModelProto, GraphProto and NodeProto.
+inline constexpr int model_ir_version = 1, model_graph = 7, model_opset = 8;
+inline constexpr int graph_node = 1, graph_name = 2, graph_initializer = 5;
+inline constexpr int node_input = 1, node_op_type = 4;
+
 // A graph y = Relu(x), x and y f32[4], opset 17, without the node.
 inline proto::ModelProto empty_model() {
   proto::ModelProto model;
@@ -57,6 +97,13 @@ inline proto::ModelProto relu_model() {
   proto::ModelProto model = empty_model();
   add(*model.mutable_graph(), node_proto("Relu", {"x"}, {"y"}));
   return model;
+}
+
+// relu_model() by hand, with a graph that ends in `more`.
+inline std::string with_graph_field(std::string_view more) {
+  const std::string graph = relu_model().graph().SerializeAsString();
+  return concat(tag(model_ir_version, 0), varint(8), message(model_opset, concat(tag(2, 0), varint(17))),
+                message(model_graph, concat(graph, more)));
 }
 
 // A tensor of shape [4] named "w", without data.
