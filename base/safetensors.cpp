@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -334,6 +335,38 @@ Result<std::string> make_header(std::span<const SafetensorsTensor> tensors) {
   return header;
 }
 
+// The hash of bytes given in pieces, computed on a thread of its own. A piece must stay as it is until the next but one
+// is given.
+class HashBehind {
+ public:
+  explicit HashBehind(bool wanted) : wanted_(wanted) {}
+  ~HashBehind() { wait(); }
+
+  void update(std::span<const std::byte> bytes) {
+    wait();
+    if (!wanted_) return;
+    // A thread costs about as much as hashing this many bytes.
+    if (bytes.size() < 256 << 10)
+      hash_.update(bytes);
+    else
+      running_ = std::async(std::launch::async, [this, bytes] { hash_.update(bytes); });
+  }
+  // Empty if not wanted.
+  std::string finish_hex() {
+    wait();
+    return wanted_ ? hash_.finish_hex() : std::string();
+  }
+
+ private:
+  void wait() {
+    if (running_.valid()) running_.get();
+  }
+
+  bool wanted_;
+  Sha256 hash_;
+  std::future<void> running_;
+};
+
 }  // namespace
 
 Result<SafetensorsIndex> read_safetensors_index(const File& file) {
@@ -344,11 +377,15 @@ Result<SafetensorsIndex> read_safetensors_index(const File& file) {
 
 Result<WrittenSafetensors> write_safetensors(
     const std::string& path, std::span<const SafetensorsTensor> tensors,
-    const std::function<Result<void>(size_t, int64_t, std::span<std::byte>)>& produce) {
+    const std::function<Result<void>(size_t, int64_t, std::span<std::byte>)>& produce,
+    const WriteSafetensorsOptions& options) {
   RTX_ASSIGN(const std::string header, make_header(tensors));
   RTX_ASSIGN(const auto writer, FileWriter::create(path));
   WrittenSafetensors written;
-  Sha256 hash;
+  // Two in turn: the one before may still be hashed.
+  std::vector<std::byte> pieces[2];
+  size_t turn = 0;
+  HashBehind hash(options.hash);
   auto put = [&](std::span<const std::byte> bytes) {
     hash.update(bytes);
     written.bytes += static_cast<int64_t>(bytes.size());
@@ -357,13 +394,17 @@ Result<WrittenSafetensors> write_safetensors(
   const uint64_t header_bytes = header.size();
   RTX_TRY(put(std::as_bytes(std::span(&header_bytes, 1))));
   RTX_TRY(put(std::as_bytes(std::span(header))));
-  std::vector<std::byte> piece;
+  int64_t all = 0, done = 0;
+  for (const SafetensorsTensor& tensor : tensors) all += tensor.bytes;  // the header fits: so does the sum
   for (size_t i = 0; i < tensors.size(); ++i) {
     for (int64_t offset = 0; offset < tensors[i].bytes;) {
+      std::vector<std::byte>& piece = pieces[turn ^= 1];
       piece.resize(static_cast<size_t>(std::min(static_cast<int64_t>(piece_bytes), tensors[i].bytes - offset)));
       RTX_TRY(produce(i, offset, piece));
       RTX_TRY(put(piece));
       offset += static_cast<int64_t>(piece.size());
+      done += static_cast<int64_t>(piece.size());
+      if (options.on_progress) options.on_progress(done, all);
     }
   }
   RTX_TRY(writer->commit());

@@ -39,13 +39,21 @@ struct SafetensorsTensor {
 
 struct WrittenSafetensors {
   int64_t bytes = 0;   // of the file
-  std::string sha256;  // of the file, 64 lower-case hex digits
+  std::string sha256;  // of the file, 64 lower-case hex digits; empty if not asked for
+};
+
+struct WriteSafetensorsOptions {
+  bool hash = true;
+  // Called now and then, and at the end, with the bytes of data written and to write; may be empty.
+  std::function<void(int64_t done, int64_t all)> on_progress;
 };
 
 // Writes the file through FileWriter in the given order. `produce(i, offset, buffer)` fills the bytes of tensor i from
-// `offset`; it is called with consecutive pieces of at most 4 MiB. Equal inputs give equal bytes.
+// `offset`; it is called with consecutive pieces of at most 4 MiB. Equal inputs give equal bytes. A piece is hashed
+// while it is written and the next one is produced.
 Result<WrittenSafetensors> write_safetensors(
     const std::string& path, std::span<const SafetensorsTensor> tensors,
-    const std::function<Result<void>(size_t, int64_t, std::span<std::byte>)>& produce);
+    const std::function<Result<void>(size_t, int64_t, std::span<std::byte>)>& produce,
+    const WriteSafetensorsOptions& options = {});
 
 }  // namespace rtx

@@ -1,7 +1,6 @@
 // rtx-compile: a module (.rtxir) or an ONNX model to a package.
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,10 +9,12 @@
 
 #include "base/file.h"
 #include "cli/import_options.h"
+#include "cli/progress.h"
 #include "cli/tool.h"
 #include "codegen/arch.h"
 #include "codegen/build_package.h"
 #include "codegen/nvrtc_worker.h"
+#include "ir/export_form.h"
 #include "ir/module_file.h"
 
 namespace rtx::cli {
@@ -27,6 +28,8 @@ struct Options {
   std::string dump_phases, dump_kernels, kernel_cache;
   int jobs = 0;
   bool no_kernel_cache = false, list_archs = false, time_passes = false;
+  bool strip_metadata = false;
+  Progress progress;
   OnnxOptions onnx;
 };
 
@@ -36,33 +39,15 @@ std::string default_kernel_cache() {
   return {};
 }
 
-// Ranges for the symbols of a module that was imported earlier.
-Result<void> apply_ranges(Module& module, const onnx::ImportOptions& options) {
-  for (const auto& [name, range] : options.ranges) {
-    auto found = module.symbols.find(name);
-    if (found == module.symbols.end()) {
-      return make_error(ErrorKind::usage, "E001", concat("--dim: the module has no dim '", escape_text(name), "'"))
-          .with_expected(join(module.symbols, ", ", [](const auto& entry) { return entry.first; }));
-    }
-    if (range.min == range.max) {
-      module.substitute(name, Dim(range.min));
-    } else {
-      found->second = range;
-    }
-  }
-  return Ok{};
-}
-
 Result<std::unique_ptr<Module>> load(const Tool& tool, const Options& options) {
-  RTX_ASSIGN(const onnx::ImportOptions import_options, import_options(options.onnx));
   if (options.input.ends_with(".onnx")) {
-    RTX_ASSIGN(const onnx::Model model, onnx::read_model(options.input, options.onnx.read));
-    RTX_ASSIGN(onnx::ImportResult imported, onnx::import_model(model, import_options));
+    RTX_ASSIGN(const OnnxInput onnx, read_onnx(options.input, options.onnx));
+    RTX_ASSIGN(onnx::ImportResult imported, onnx::import_model(onnx.model, onnx.import));
     for (const Diagnostic& warning : imported.warnings) tool.print(warning);
     return std::move(imported.module);
   }
   RTX_ASSIGN(std::unique_ptr<Module> module, load_module(options.input));
-  RTX_TRY(apply_ranges(*module, import_options));
+  RTX_TRY(apply_ranges(*module, options.onnx));
   return module;
 }
 
@@ -113,12 +98,10 @@ Result<void> run(const Tool& tool, const Options& options) {
   if (options.time_passes) {
     build.on_phase = [](std::string_view phase, double ms) { fmt::print(stderr, "{:<34} {:>10.2f} ms\n", phase, ms); };
   }
-  if (isatty(STDERR_FILENO)) {
-    build.on_kernel = [](size_t done, size_t all) {
-      fmt::print(stderr, "\rcompiling kernels: {}/{}{}", done, all, done == all ? "\n" : "");
-    };
-  }
+  build.on_kernel = [&](size_t done, size_t all) { options.progress.count("compiling kernels", done, all); };
+  build.on_weights = [&](int64_t done, int64_t all) { options.progress.bytes("writing weights", done, all); };
   RTX_ASSIGN(std::unique_ptr<Module> module, load(tool, options));
+  if (options.strip_metadata) strip_metadata(*module);
   return codegen::build_package(*module, options.output, build);
 }
 
@@ -150,6 +133,11 @@ int main_of_compile(int argc, char** argv) {
   tool.app.add_option("--dump-kernels-to", options.dump_kernels, "Write the CUDA text of each kernel into this folder")
       ->type_name("DIR");
   tool.app.add_flag("--time-passes", options.time_passes, "Print the time of each phase on stderr");
+  tool.app.add_flag(
+      "--strip-metadata", options.strip_metadata,
+      "Leave out the names of ONNX nodes, modules and values, and number the weights; the names of inputs, "
+      "outputs and dims stay");
+  options.progress.add_option(tool.app);
   add_onnx_options(tool.app, options.onnx);
   return tool.run(argc, argv, [&] { return run(tool, options); });
 }

@@ -99,9 +99,9 @@ Result<void> build_package(Module& module, const std::string& path, const BuildO
   }
   Phase phase(options, "write");
   const std::string weights_path = concat(folder->path(), "/", package::weights_name);
-  RTX_TRY(module.weights->write(weights_path, planned.weights));
-  RTX_ASSIGN(package::FileEntry weights, describe_file(folder->path(), package::weights_name));
-  manifest.files.push_back(std::move(weights));
+  RTX_ASSIGN(WrittenSafetensors written,
+             module.weights->write(weights_path, planned.weights, {true, options.on_weights}));
+  manifest.files.push_back({std::string(package::weights_name), written.bytes, std::move(written.sha256)});
   RTX_TRY(write_file(concat(folder->path(), "/", package::manifest_name), package::to_yaml(manifest)));
   return folder->commit();
 }

@@ -24,6 +24,8 @@ struct BuildOptions {
   std::function<void(std::string_view phase, double elapsed_ms)> on_phase;
   // Called while kernels compile; may be empty.
   std::function<void(size_t done, size_t all)> on_kernel;
+  // Called while weights are written, with bytes; may be empty.
+  std::function<void(int64_t done, int64_t all)> on_weights;
   // Trouble that costs time only; may be empty.
   std::function<void(const Diagnostic&)> on_warning;
 };

@@ -257,23 +257,7 @@ Diagnostic Conversion::invalid(std::string_view id, std::string message) const {
 Diagnostic Conversion::depends_on_data(size_t index) const {
   Diagnostic diagnostic =
       make_error(ErrorKind::unsupported, "E402", concat("input ", index, " depends on the data, not only on shapes"));
-  // Back through the first input that is not known, as far as the graph's inputs.
-  const Imported* at = inputs_[index];
-  for (int steps = 0; at && steps < 12; ++steps) {
-    if (!at->producer) {
-      diagnostic.with_note(concat("which is input '", escape_text(at->name), "' of the model"));
-      break;
-    }
-    diagnostic.with_note(concat("'", escape_text(at->name), "' comes from ", at->producer->origin()));
-    const Imported* next = nullptr;
-    for (const std::string& name : at->producer->inputs) {
-      const Imported* candidate = name.empty() ? nullptr : importer_.lookup(name);
-      if (!candidate || candidate->stored || (candidate->contents && candidate->contents->all_known())) continue;
-      next = candidate;
-      break;
-    }
-    at = next;
-  }
+  importer_.explain_data(*inputs_[index], diagnostic);
   return diagnostic;
 }
 

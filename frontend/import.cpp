@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "frontend/importer.h"
+#include "frontend/input_dims.h"
 #include "frontend/onnx_types.h"
 #include "ir/verify.h"
 
@@ -27,7 +28,7 @@ Result<ImportResult> Importer::run() {
           function.calls;
   scopes_.emplace_back();
   define_initializers(model_.graph);
-  define_inputs();
+  RTX_TRY(define_inputs());
   import_nodes(model_.graph);
   node_ = nullptr;
   if (invalid_.empty() && refusals_.empty()) finish();
@@ -64,7 +65,9 @@ void Importer::define_initializers(const Graph& graph) {
   }
 }
 
-void Importer::define_inputs() {
+Result<void> Importer::define_inputs() {
+  RTX_ASSIGN(InputDims dims, input_dims(model_, options_));
+  module_->symbols = std::move(dims.symbols);
   for (const ValueInfo& input : model_.graph.inputs) {
     std::string where = concat(model_.path, ": input '", escape_text(input.name), "'");
     if (scopes_.back().contains(input.name)) {
@@ -107,70 +110,15 @@ void Importer::define_inputs() {
       continue;
     }
     Imported& imported = add(input.name);
-    imported.type = {*dtype, declared_shape(input)};
+    imported.type = {*dtype, dims.shapes.at(input.name)};
   }
-  bind_every_symbol();
   for (const ValueInfo& input : model_.graph.inputs) {
     Imported* imported = lookup(input.name);
     if (imported->stored || imported->failed || imported->value) continue;
     imported->value = function_->block.add_argument(imported->type, input.name);
     check_value_info(model_.graph, input.name);
   }
-}
-
-Shape Importer::declared_shape(const ValueInfo& input) {
-  Shape shape;
-  for (size_t axis = 0; axis < input.shape->size(); ++axis) {
-    const DeclaredDim& declared = (*input.shape)[axis];
-    if (declared.value) {
-      shape.push_back(*declared.value);
-      continue;
-    }
-    // dynamo writes expressions ("s21 + s29"); whatever does not parse is one name.
-    Dim dim;
-    if (declared.param.empty()) {
-      dim = Dim::symbol(sanitize_symbol(concat(input.name, "_dim", axis)));
-    } else {
-      auto parsed = parse_dim(declared.param);
-      dim = parsed && !parsed->overflowed() ? *parsed : Dim::symbol(sanitize_symbol(declared.param));
-    }
-    std::vector<std::string> names;
-    dim.collect_symbols(names);
-    for (const std::string& name : names) {
-      auto option = options_.ranges.find(name);
-      if (option != options_.ranges.end() && option->second.min == option->second.max)
-        dim = dim.substituted(name, option->second.min);
-      else
-        module_->symbols.try_emplace(name, option != options_.ranges.end() ? option->second : SymbolRange{});
-    }
-    shape.push_back(dim);
-  }
-  return shape;
-}
-
-// The runtime learns a symbol from an axis that is exactly that symbol. An axis with an expression over a symbol that
-// has no such axis becomes a symbol of its own.
-void Importer::bind_every_symbol() {
-  std::set<std::string> bound;
-  for (Imported& imported : values_)
-    if (!imported.stored)
-      for (const Dim& dim : imported.type.shape)
-        if (auto symbol = dim.as_symbol()) bound.insert(*symbol);
-  for (Imported& imported : values_) {
-    if (imported.stored) continue;
-    for (size_t axis = 0; axis < imported.type.shape.size(); ++axis) {
-      Dim& dim = imported.type.shape[axis];
-      std::vector<std::string> names;
-      dim.collect_symbols(names);
-      bool free = std::any_of(names.begin(), names.end(), [&](auto& name) { return !bound.contains(name); });
-      if (!free) continue;
-      std::string name = sanitize_symbol(dim.str());
-      dim = Dim::symbol(name);
-      bound.insert(name);
-      module_->symbols.try_emplace(name);
-    }
-  }
-  std::erase_if(module_->symbols, [&](auto& entry) { return !bound.contains(entry.first); });
+  return Ok{};
 }
 
 // ---- Outputs

@@ -13,7 +13,8 @@
 namespace rtx::onnx {
 
 struct ImportOptions {
-  // Ranges by symbol: `--dim batch=1:4:8` (min:opt:max); a single number makes the symbol static.
+  // Ranges by symbol: `--dim batch=1:4:8` (min:opt:max); a single number makes the symbol static. A name that no input
+  // has is an error (E001).
   std::map<std::string, SymbolRange> ranges;
   // Graph inputs that are given now and become constants: shapes, axes and the like, which must be known to compile.
   std::map<std::string, Tensor> constants;

@@ -223,8 +223,11 @@ Result<void> Importer::inline_if(const Node& node, const std::vector<Imported*>&
   if (!condition || condition->elements.size() != 1 || !condition->all_constant()) {
     report_unknown_operators(*branches[0]);
     report_unknown_operators(*branches[1]);
-    return make_error(ErrorKind::unsupported, "E405", "the condition is known only at run time")
-        .with_help("fix the dims it depends on with --dim NAME=SIZE, or export without the branch");
+    Diagnostic diagnostic = make_error(ErrorKind::unsupported, "E405", "the condition is known only at run time");
+    if (condition && condition->all_known())
+      return diagnostic.with_help("fix the dims it depends on with --dim NAME=SIZE, or export without the branch");
+    explain_data(*inputs[0], diagnostic);
+    return diagnostic.with_help("export without the branch");
   }
   bool taken = !condition->elements[0].dim.is(0);
   const Graph* graph = branches[taken ? 1 : 0];

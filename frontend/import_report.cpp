@@ -8,7 +8,15 @@ namespace rtx::onnx {
 namespace {
 
 constexpr size_t max_named_nodes = 3;
+constexpr int max_explained = 12;  // nodes that lead to unknown contents
 constexpr size_t max_reasons = 8;  // of one operator in a table
+
+// Between an input that holds a size and the place where the size is used: nothing is computed there.
+bool only_moves(const Node& node) {
+  bool known = false;
+  const Converter* row = find_converter(node.domain, node.op_type, node.opset, &known);
+  return node.op_type == "Cast" || (row && row->symbolic.kind == SymbolicRule::Kind::move);
+}
 
 }  // namespace
 
@@ -47,6 +55,33 @@ void Importer::report(const Node& node, Error error) {
       invalid_.push_back(std::move(diagnostic));
     }
   }
+}
+
+// Back through the first input of each node that is not known.
+void Importer::explain_data(const Imported& imported, Diagnostic& diagnostic) const {
+  const Imported* at = &imported;
+  bool computed = false;
+  for (int steps = 0; at && steps < max_explained; ++steps) {
+    if (!at->producer) {
+      diagnostic.with_note(concat("which is input '", escape_text(at->name), "' of the model"));
+      break;
+    }
+    computed = computed || !only_moves(*at->producer);
+    diagnostic.with_note(concat("'", escape_text(at->name), "' comes from ", at->producer->origin()));
+    const Imported* next = nullptr;
+    for (const std::string& name : at->producer->inputs) {
+      const Imported* candidate = name.empty() ? nullptr : lookup(name);
+      if (!candidate || candidate->stored || (candidate->contents && candidate->contents->all_known())) continue;
+      next = candidate;
+      break;
+    }
+    at = next;
+  }
+  diagnostic.with_help(at && !computed
+                           ? concat("give the value now, --constant '", escape_text(at->name),
+                                    "=...', or take the size from the shape of another input")
+                           : std::string("sizes must follow from the shapes of the inputs and from constants: export "
+                                         "with padding to a fixed size in place of this"));
 }
 
 // Named after its own node, so constants and dims that other nodes gave it do not count.

@@ -43,6 +43,8 @@ class Importer {
   Result<void> check_size(const Type& type) const;
   const SymbolRanges& ranges() const { return module_->symbols; }
   Imported* lookup(std::string_view name) const;
+  // Notes of the nodes that make the contents of a value unknown, back to an input of the model, and what to do.
+  void explain_data(const Imported& imported, Diagnostic& diagnostic) const;
 
  private:
   // Names visible at one nesting level; an inner graph sees the outer ones.
@@ -57,9 +59,7 @@ class Importer {
 
   Imported& add(const std::string& name);
   void define_initializers(const Graph& graph);
-  void define_inputs();
-  Shape declared_shape(const ValueInfo& input);
-  void bind_every_symbol();
+  Result<void> define_inputs();
   void import_nodes(const Graph& graph);
   void import_node(const Node& node);
   NodeFate try_node(const Node& node);

@@ -54,13 +54,14 @@ Result<std::unique_ptr<Module>> load_module(const std::string& path) {
   return module;
 }
 
-Result<void> save_module(const Module& module, const std::string& path) {
+Result<void> save_module(const Module& module, const std::string& path,
+                         const std::function<void(int64_t done, int64_t all)>& on_progress) {
   // The text is on disk under its temporary name before the weights appear, so that a full disk leaves neither.
   RTX_ASSIGN(const std::unique_ptr<FileWriter> text, FileWriter::create(path));
   RTX_TRY(text->write(print(module)));
   const std::vector<std::string> names = used_weights(module);
   if (!names.empty()) {
-    Result<WrittenSafetensors> written = module.weights->write(weights_path(path), names);
+    Result<WrittenSafetensors> written = module.weights->write(weights_path(path), names, {false, on_progress});
     if (!written) return std::move(written).error();
   }
   return text->commit();

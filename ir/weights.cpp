@@ -64,7 +64,8 @@ Result<std::shared_ptr<WeightStore>> WeightStore::open(const std::string& path) 
   return store;
 }
 
-Result<WrittenSafetensors> WeightStore::write(const std::string& path, std::span<const std::string> names) const {
+Result<WrittenSafetensors> WeightStore::write(const std::string& path, std::span<const std::string> names,
+                                              const WriteSafetensorsOptions& options) const {
   std::vector<SafetensorsTensor> tensors;
   std::vector<const WeightEntry*> sources;
   for (const std::string& name : names) {
@@ -73,9 +74,10 @@ Result<WrittenSafetensors> WeightStore::write(const std::string& path, std::span
     tensors.push_back({name, entry->dtype, entry->shape, entry->bytes});
     sources.push_back(entry);
   }
-  return write_safetensors(path, tensors, [&](size_t i, int64_t offset, std::span<std::byte> buffer) {
-    return read_entry(*sources[i], offset, buffer);
-  });
+  return write_safetensors(
+      path, tensors,
+      [&](size_t i, int64_t offset, std::span<std::byte> buffer) { return read_entry(*sources[i], offset, buffer); },
+      options);
 }
 
 }  // namespace rtx

@@ -44,7 +44,8 @@ class WeightStore {
   static Result<std::shared_ptr<WeightStore>> open(const std::string& path);
   // Writes the named tensors, in the given order, as a safetensors file; data is streamed through a bounded buffer.
   // The file appears whole or not at all. Returns its size and hash.
-  Result<WrittenSafetensors> write(const std::string& path, std::span<const std::string> names) const;
+  Result<WrittenSafetensors> write(const std::string& path, std::span<const std::string> names,
+                                   const WriteSafetensorsOptions& options = {}) const;
 
  private:
   std::map<std::string, WeightEntry, std::less<>> entries_;

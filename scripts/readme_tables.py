@@ -42,14 +42,15 @@ def coverage():
 
 
 def numbers():
-    record = newest("*-cpu-measure.json")
+    records = [record for record in map(newest, ("*-cpu-measure.json", "*-cpu-import.json")) if record]
     yield "| what | measured | peak memory | goal |"
     yield "|---|---|---|---|"
-    for row in record["rows"]:
+    for row in (row for record in records for row in record["rows"]):
         peak = f"{row['peak_mib']} MiB" if row["peak_mib"] else ""
         yield f"| {row['what']} | {row['value']:.3g} {row['unit']} | {peak} | {row['goal'] or ''} |"
     yield ""
-    yield f"On {record['machine']}, by `{record['command']}`."
+    for record in records:
+        yield f"On {record['machine']}, by `{record['command']}`."
 
 
 def filled(text):

@@ -265,6 +265,51 @@ TEST_CASE("every unsupported operator is in one report with count, domain, opset
   CHECK(error.diagnostics[1].message == "Det (domain 'ai.onnx', opset 18): operator is not supported");
 }
 
+TEST_CASE("the report of a shape that depends on data says what to do") {
+  ModelText text;
+  text.input("x", onnx_f32, {"batch", "n"}).input("size", onnx_i32, {"1"}).input("values", onnx_i64, {"k"});
+  text.node("Shape", {"x"}, {"sizes"}).initializer("zero", {0}).initializer("axis0", {0});
+  text.node("Gather", {"sizes", "zero"}, {"first"});
+  text.node("Cast", {"size"}, {"wide"}, {{"to", int64_t{onnx_i64}, {}, {}}});
+  text.node("Concat", {"first", "wide"}, {"wanted"}, {{"axis", int64_t{0}, {}, {}}});
+  text.node("Reshape", {"x", "wanted"}, {"y"}).output("y");
+  text.node("ReduceMax", {"values", "axis0"}, {"longest"}).node("Expand", {"x", "longest"}, {"z"}).output("z");
+  const Error error = refused(text);
+  REQUIRE(error.diagnostics.size() == 2);
+  const std::string notes = all_notes(error.first());
+  CHECK(notes.find("'wanted' comes from node 'wanted' (Concat)") != std::string::npos);
+  CHECK(notes.find("'wide' comes from node 'wide' (Cast)") != std::string::npos);
+  CHECK(notes.find("which is input 'size' of the model") != std::string::npos);
+  CHECK(error.first().help.find("--constant 'size=...'") != std::string::npos);
+  CHECK(all_notes(error.diagnostics[1]).find("(ReduceMax)") != std::string::npos);
+  CHECK(error.diagnostics[1].help.find("padding to a fixed size") != std::string::npos);
+}
+
+TEST_CASE("a condition that depends on data is reported with the nodes that lead to it") {
+  ModelText text;
+  text.input("x", onnx_f32, {"1"}).input("n", onnx_bool, {"1"});
+  const auto branch = [](const char* op) {
+    auto graph = std::make_shared<Graph>();
+    Node node;
+    node.op_type = op;
+    node.opset = 18;
+    node.inputs = {"x"};
+    node.outputs = {"r"};
+    graph->nodes.push_back(node);
+    ValueInfo result;
+    result.name = "r";
+    graph->outputs.push_back(result);
+    return graph;
+  };
+  text.node("Not", {"n"}, {"condition"});
+  text.node("If", {"condition"}, {"y"},
+            {{"then_branch", branch("Relu"), {}, {}}, {"else_branch", branch("Neg"), {}, {}}});
+  const Error error = refused(text.output("y"));
+  CHECK(error.first().id == "E405");
+  CHECK(all_notes(error.first()).find("'condition' comes from node 'condition' (Not)") != std::string::npos);
+  CHECK(all_notes(error.first()).find("which is input 'n' of the model") != std::string::npos);
+}
+
 TEST_CASE("a shape that depends on data is reported with the nodes that lead to it") {
   ModelText text;
   text.input("n", onnx_i64, {"1"}).input("x", onnx_f32, {"k"});
