@@ -6,14 +6,21 @@
 namespace rtx::codegen {
 namespace {
 
-// Bytes of a folded value: parameters such as scales and zero points, no weights.
-constexpr int64_t most_folded_bytes = 4096;
+// Bytes of a folded value: parameters such as scales and zero points.
+constexpr int64_t most_folded_bytes = int64_t{64} << 10;
 
-Result<bool> expand_in(Block& block) {
+// Where the first operands lead to.
+const Value* root_of(const Value* value) {
+  while (value->def() && value->def()->operand_count() > 0) value = value->def()->operand(0);
+  return value;
+}
+
+Result<bool> expand_in(Block& block, PassContext& context) {
   bool changed = false;
   for (Operation* operation = block.operations().front().get(); operation;) {
     Operation* next = block.next(operation);
     if (operation->spec().expand) {
+      context.kept.insert(root_of(operation->operand(0)));
       Builder builder(block, operation);
       builder.origins = operation->origins;
       RTX_ASSIGN(Value * value, operation->spec().expand(*operation, builder));
@@ -30,15 +37,15 @@ Result<bool> expand_in(Block& block) {
 }  // namespace
 
 Result<void> expand_composites(Module& module) {
-  bool changed = false;
-  for (const auto& function : module.functions) {
-    RTX_ASSIGN(bool function_changed, expand_in(function->block));
-    changed = changed || function_changed;
-  }
-  if (!changed) return Ok{};
   PassContext context;
   context.small_bytes = most_folded_bytes;
   context.max_folded_value_bytes = most_folded_bytes;
+  bool changed = false;
+  for (const auto& function : module.functions) {
+    RTX_ASSIGN(bool function_changed, expand_in(function->block, context));
+    changed = changed || function_changed;
+  }
+  if (!changed) return Ok{};
   RTX_TRY(fold_constants(module, context));
   RTX_TRY(eliminate_dead_values(module, context));
   return Ok{};

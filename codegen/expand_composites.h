@@ -1,5 +1,5 @@
 // Replaces the composite operations that have an expansion (OpSpec::expand) by it. What the expansions compute from
-// constants only (a zero point in another dtype, say) is folded where it is small.
+// scales and zero points only is folded where it is small; what is quantised stays as it is.
 #pragma once
 
 #include "ir/module.h"

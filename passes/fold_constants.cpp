@@ -73,7 +73,7 @@ class Folder {
   // An operand whose value is known: of a constant, of a weight with data, or folded before.
   bool is_known(const Value* value) const {
     Operation* definition = value->def();
-    if (!definition) return false;
+    if (!definition || context_.kept.contains(value)) return false;
     if (definition->is(Op::weight)) return module_.weights->find(definition->attributes.string("name")) != nullptr;
     return definition->is(Op::constant) || values_.contains(value);
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
@@ -17,6 +18,8 @@ struct PassContext {
   int64_t max_folded_total_bytes = int64_t{1} << 30;
   int64_t max_folded_multiplies = int64_t{1} << 26;  // of one matmul or conv
   int64_t small_bytes = int64_t{64} << 10;
+  // Of fold_constants: weights and constants to leave as they are, with all that depends on them.
+  std::unordered_set<const Value*> kept;
 
   // What a pass has to say that is not an error.
   std::vector<Diagnostic> remarks;

@@ -278,6 +278,16 @@ std::string ElementEmitter::compute(const Operation& operation, const Position& 
       return concat(operation, at);
     case Op::pad:
       return pad(operation, at);
+    case Op::unpack_bits: {
+      const int64_t bits = attributes.integer("bits"), fields = 8 / bits;
+      const std::string index = linear(shape, at);
+      const std::string byte = element(
+          operation.operand(0),
+          Position::at(writer_.temporary(writer_.index_type(), "i", KernelWriter::divide(index, rtx::concat(fields)))));
+      return writer_.temporary(
+          register_type(type.dtype), "v",
+          rtx::concat(byte, " >> (int)(", index, " % ", fields, ") * ", bits, " & ", (1 << bits) - 1));
+    }
     case Op::gather: {
       const size_t axis = static_cast<size_t>(attributes.integer("axis"));
       const Value *data = operation.operand(0), *indices = operation.operand(1);
@@ -297,7 +307,15 @@ std::string ElementEmitter::compute(const Operation& operation, const Position& 
       const size_t axis = static_cast<size_t>(attributes.integer("axis"));
       const Value *data = operation.operand(0), *indices = operation.operand(1);
       std::vector<std::string> coords = coordinates(shape, at);
-      return guarded(data->type.shape[axis], type.dtype, [&] {
+      return guarded(data->type.element_count(), type.dtype, [&] {
+        for (size_t i = 0; i < coords.size(); ++i) {
+          // Indices that could be longer than data on another axis than this one are clamped there.
+          const Dim& length = data->type.shape[i];
+          if (i == axis || (length - shape[i]).lower_bound(writer_.symbols()) >= 0) continue;
+          coords[i] = writer_.temporary(writer_.index_type(), "i",
+                                        rtx::concat(writer_.wide() ? "" : "(int)", writer_.call("rtx_clamp"), "(",
+                                                    coords[i], ", ", writer_.dim64(length), ")"));
+        }
         coords[axis] = wrapped_index(indices, at, data->type.shape[axis]);
         return element(data, Position::at(coords));
       });

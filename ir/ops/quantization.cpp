@@ -301,28 +301,6 @@ Result<std::vector<Tensor>> evaluate_unpack_bits(const EvaluateContext& context)
   return one(std::move(out));
 }
 
-Result<Value*> expand_unpack_bits(const Operation& operation, Builder& builder) {
-  const int64_t bits = operation.attributes.integer("bits"), fields = 8 / bits;
-  RTX_ASSIGN(Value * whole, cast(builder, operation.operand(0), DType::i32));
-  RTX_ASSIGN(Value * modulus, builder.constant(Tensor::scalar(DType::i32, static_cast<double>(1 << bits))));
-  Shape column = whole->type.shape;
-  column.push_back(1);
-  std::vector<Value*> parts;
-  for (int64_t i = 0; i < fields; ++i) {
-    Value* part = whole;
-    if (i > 0) {
-      RTX_ASSIGN(Value * divisor, builder.constant(Tensor::scalar(DType::i32, static_cast<double>(1 << bits * i))));
-      RTX_ASSIGN(part, builder.value(Op::div, {part, divisor}));
-    }
-    RTX_ASSIGN(part, builder.value(Op::mod, {part, modulus}));
-    RTX_ASSIGN(part, cast(builder, part, DType::u8));
-    RTX_ASSIGN(part, reshape(builder, part, column));
-    parts.push_back(part);
-  }
-  RTX_ASSIGN(Value * joined, builder.value(Op::concat, parts, {{"axis", static_cast<int64_t>(column.size() - 1)}}));
-  return reshape(builder, joined, operation.result()->type.shape);
-}
-
 }  // namespace
 
 // quantization_c1: scale is a scalar, [x.shape[axis]] or of the rank of x with axes that broadcast to it; with blocks
@@ -370,14 +348,13 @@ constinit const OpSpec op_dequantize = {
 // unpack_bits_c2: x has an axis
 constinit const OpSpec op_unpack_bits = {
     .name = "unpack_bits",
-    .family = OpFamily::composite,
+    .family = OpFamily::movement,
     .summary = "The fields of 2 or 4 bits of each byte, low bits first, as u8; the last axis grows.",
     .operands = {{{"x", byte_dtype}}},
     .attributes = {{{"bits", AttrKind::integer}}},
     .traits = trait_keep_compact,
     .infer = infer_unpack_bits,
     .evaluate = evaluate_unpack_bits,
-    .expand = expand_unpack_bits,
 };
 
 }  // namespace rtx

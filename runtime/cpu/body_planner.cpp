@@ -42,6 +42,7 @@ constexpr PlannerRow planners[] = {
     {Op::rms_norm, plan_norm},
     {Op::scatter_nd, plan_scatter_nd},
     {Op::scatter_elements, plan_scatter_elements},
+    {Op::unpack_bits, plan_unpack_bits},
 };
 
 OpPlanner find_planner(Op op) {

@@ -101,6 +101,7 @@ Result<bool> plan_slice(BodyPlanner&, const Operation&);
 Result<bool> plan_concat(BodyPlanner&, const Operation&);
 Result<bool> plan_pad(BodyPlanner&, const Operation&);
 Result<bool> plan_iota(BodyPlanner&, const Operation&);
+Result<bool> plan_unpack_bits(BodyPlanner&, const Operation&);
 Result<bool> plan_gather(BodyPlanner&, const Operation&);
 Result<bool> plan_gather_nd(BodyPlanner&, const Operation&);
 Result<bool> plan_gather_elements(BodyPlanner&, const Operation&);

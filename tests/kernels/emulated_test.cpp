@@ -220,7 +220,7 @@ void add_quantization(Cases& cases) {
       cases.add_expanded(Op::dequantize, {{from, {7, 4}}, {to, {3, 4}}, {to, {3, 4}}}, attributes(0, 3));
     }
   }
-  for (int64_t bits : {2, 4}) cases.add_expanded(Op::unpack_bits, {{DType::u8, {n, 5}}}, {{"bits", bits}}, three);
+  for (int64_t bits : {2, 4}) cases.add("pointwise", Op::unpack_bits, {{DType::u8, {n, 5}}}, {{"bits", bits}}, three);
 }
 
 void add_broadcasts(Cases& cases) {
@@ -268,6 +268,9 @@ void add_indexing(Cases& cases) {
           .index_bounds = {0, 3};
     }
     cases.add("pointwise", Op::gather_elements, {{t, {4, n}}, {DType::i64, {4, 2}}}, {{"axis", int64_t{1}}}, three)
+        .index_bounds = {0, 3};
+    // Indices longer than the data on the other axis.
+    cases.add("pointwise", Op::gather_elements, {{t, {n, 4}}, {DType::i64, {2, n * 2}}}, {{"axis", int64_t{0}}}, three)
         .index_bounds = {0, 3};
     cases
         .add("pointwise", Op::gather_nd, {{t, {2, n, 4, 5}}, {DType::i64, {2, 3, 2}}}, {{"batch_dims", int64_t{1}}},

@@ -178,6 +178,7 @@ class Generator {
       }
       return to.size() > 5 ? nullptr : create(op, {x}, {{"shape", to}});
     }
+    if (op == Op::unpack_bits) return create(op, {x}, {{"bits", flip() ? int64_t{2} : int64_t{4}}});
     if (from.empty()) return nullptr;
     if (op == Op::transpose) {
       std::vector<int64_t> perm;
@@ -265,7 +266,6 @@ class Generator {
     if (op == Op::layer_norm || op == Op::rms_norm)
       return create(op, {x, constant(x->type.dtype)}, {{"axis", axis(x)}});
     if (op == Op::quantize || op == Op::dequantize) return quantization(op, x);
-    if (op == Op::unpack_bits) return create(op, {x}, {{"bits", flip() ? int64_t{2} : int64_t{4}}});
     return create(op, {x});
   }
 
