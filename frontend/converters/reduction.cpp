@@ -71,12 +71,12 @@ Result<Value*> apply_op(Conversion& c, Value* x) {
   return c.emit(op, {x});
 }
 
-// ReduceL2 of integers: the root is taken in f64.
-Result<Value*> root(Conversion& c, Value* x) {
-  if (is_float(x->type.dtype)) return c.emit(Op::sqrt, {x});
+// Of integers in f64, cut to an integer again.
+template <Op op>
+Result<Value*> in_floats(Conversion& c, Value* x) {
   DType dtype = x->type.dtype;
-  RTX_ASSIGN(Value * y, c.cast(x, DType::f64));
-  RTX_ASSIGN(y, c.emit(Op::sqrt, {y}));
+  RTX_ASSIGN(Value * y, c.cast(x, is_float(dtype) ? dtype : DType::f64));
+  RTX_ASSIGN(y, c.emit(op, {y}));
   return c.cast(y, dtype);
 }
 
@@ -98,8 +98,8 @@ Result<void> log_sum_exp(Conversion& c) {
     c.alias(0, 0);
     return Ok{};
   }
-  if (is_16_bit(dtype)) {
-    RTX_ASSIGN(x, c.cast(x, DType::f32));
+  if (!is_float(dtype) || is_16_bit(dtype)) {
+    RTX_ASSIGN(x, c.cast(x, is_float(dtype) ? DType::f32 : DType::f64));
   }
   RTX_ASSIGN(Value * largest, c.reduce(Op::reduce_max, x, axes.list, true));
   RTX_ASSIGN(Value * infinite, c.emit(Op::is_inf, {largest}));
@@ -213,9 +213,9 @@ Result<void> reduce_sum(Conversion& c) { return prod_or_sum_of_dims(c, false); }
 
 constexpr std::string_view old = "axes keepdims", with_input = "keepdims noop_with_empty_axes";
 constexpr auto reduce_l1 = composed<Op::reduce_sum, apply_op<Op::abs>, nullptr>;
-constexpr auto reduce_l2 = composed<Op::reduce_sum, square, root>;
+constexpr auto reduce_l2 = composed<Op::reduce_sum, square, in_floats<Op::sqrt>>;
 constexpr auto reduce_sum_square = composed<Op::reduce_sum, square, nullptr>;
-constexpr auto reduce_log_sum = composed<Op::reduce_sum, nullptr, apply_op<Op::log>>;
+constexpr auto reduce_log_sum = composed<Op::reduce_sum, nullptr, in_floats<Op::log>>;
 
 }  // namespace
 

@@ -265,6 +265,12 @@ TEST_CASE("EyeLike, Hardmax, Shrink and the window functions") {
   CHECK(windows[2].f64(2) == doctest::Approx(1));
 }
 
+TEST_CASE("logarithms of reduced integers are cut to integers") {
+  Tensor x = of(DType::i32, {1, 3}, {5, 6, 9});
+  CHECK(elements(apply(13, "ReduceLogSum", {x}, {attribute("axes", Integers{1})})[0]) == Doubles{2});     // 2.99
+  CHECK(elements(apply(13, "ReduceLogSumExp", {x}, {attribute("axes", Integers{1})})[0]) == Doubles{9});  // 9.07
+}
+
 TEST_CASE("a maximum of bools over nothing is false") {
   Tensor none(DType::boolean, {2, 0});
   ModelText text(20);
