@@ -23,7 +23,9 @@ using Json = nlohmann::json;
 
 constexpr int64_t largest_header = 100'000'000;  // the limit of the reference implementation
 constexpr int64_t data_alignment = 64;
-constexpr size_t piece_bytes = size_t{4} << 20;
+// Small enough to be read, written and done with in the processor's cache: 4 MiB at a time copies at half the speed.
+// Larger with a hash, so that starting its thread does not count.
+constexpr size_t piece_bytes = size_t{256} << 10, hashed_piece_bytes = size_t{2} << 20;
 constexpr std::string_view metadata_key = "__metadata__";
 
 struct TypeName {
@@ -382,6 +384,7 @@ Result<WrittenSafetensors> write_safetensors(
   RTX_ASSIGN(const std::string header, make_header(tensors));
   RTX_ASSIGN(const auto writer, FileWriter::create(path));
   WrittenSafetensors written;
+  const int64_t piece_limit = static_cast<int64_t>(options.hash ? hashed_piece_bytes : piece_bytes);
   // Two in turn: the one before may still be hashed.
   std::vector<std::byte> pieces[2];
   size_t turn = 0;
@@ -399,7 +402,7 @@ Result<WrittenSafetensors> write_safetensors(
   for (size_t i = 0; i < tensors.size(); ++i) {
     for (int64_t offset = 0; offset < tensors[i].bytes;) {
       std::vector<std::byte>& piece = pieces[turn ^= 1];
-      piece.resize(static_cast<size_t>(std::min(static_cast<int64_t>(piece_bytes), tensors[i].bytes - offset)));
+      piece.resize(static_cast<size_t>(std::min(piece_limit, tensors[i].bytes - offset)));
       RTX_TRY(produce(i, offset, piece));
       RTX_TRY(put(piece));
       offset += static_cast<int64_t>(piece.size());
