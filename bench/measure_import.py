@@ -24,13 +24,13 @@ import sys
 import tempfile
 import time
 
-import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
-
 from measure import run
 
 MIB = 1 << 20
+
+if sys.argv[1:2] == ["write"]:
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
 
 
 def save(nodes, initializers, inputs, outputs, path):
@@ -39,8 +39,13 @@ def save(nodes, initializers, inputs, outputs, path):
     path.write_bytes(model.SerializeToString())
 
 
-def value(name, shape, dtype=TensorProto.FLOAT):
-    return helper.make_tensor_value_info(name, dtype, shape)
+def value(name, shape, dtype=None):
+    return helper.make_tensor_value_info(name, dtype or TensorProto.FLOAT, shape)
+
+
+def write(shape, path, size):
+    """Writes a model in a process of its own: the peak memory of a child is at least what its parent has at the start."""
+    subprocess.run([sys.executable, __file__, "write", shape, path, str(size)], check=True)
 
 
 def write_large_model(path, gib):
@@ -102,7 +107,6 @@ def write_blocks(path, count):
         back = op("Concat", sizes + [number_of([-1])], axis=0)
         x = op("Add", [op("Reshape", [merged, back]), x])
     save(nodes, [], [value("x", ["batch", "seq", 64])], [value(x, ["batch", "seq", 64])], path)
-    return len(nodes)
 
 
 def copy(source, target):
@@ -117,7 +121,7 @@ def copy(source, target):
 def measure_weights(tools, work, gib, row):
     model, module = work / "large.onnx", work / "large.rtxir"
     data, target = model.with_suffix(".bin"), work / "copy.bin"
-    write_large_model(model, gib)
+    write("large", model, gib)
     subprocess.run(["cat", data], stdout=subprocess.DEVNULL, check=True)
     copies, imports = [], []
     for _ in range(3):
@@ -136,10 +140,10 @@ def measure_weights(tools, work, gib, row):
 
 
 def measure_nodes(tools, work, row):
-    for shape, write in (("chain", write_chain), ("blocks", write_blocks)):
+    for shape in ("chain", "blocks"):
         for count in (12500, 25000, 50000, 100000):
             model = work / "graph.onnx"
-            write(model, count)
+            write(shape, model, count)
             seconds, peak, _ = min((run([tools / "rtx-import", model, "-o", work / "graph.rtxir"]) for _ in range(2)),
                                    key=lambda result: result[0])
             row(f"rtx-import, {shape} of {count} nodes", seconds, "s", peak, "6 s" if count == 100000 else None)
@@ -157,6 +161,9 @@ def measure_cases(tools, cases, row):
 
 
 def main():
+    if sys.argv[1:2] == ["write"]:
+        writers = {"large": write_large_model, "chain": write_chain, "blocks": write_blocks}
+        return writers[sys.argv[2]](pathlib.Path(sys.argv[3]), int(sys.argv[4]))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tools", type=pathlib.Path, required=True, help="folder of the built tools")
     parser.add_argument("--cases", type=pathlib.Path, nargs="+", help="folders of operator cases")
