@@ -141,8 +141,7 @@ class Runner {
     }
     if (!options_.build_only.empty()) return Ok{};
     RTX_ASSIGN(const auto loaded, runtime::Model::load(package, *device_));
-    RTX_ASSIGN(const auto session, runtime::Session::create(*loaded));
-    for (const DataSet& set : sets) RTX_TRY(run_set(*session, which, set, narrowest, outcome));
+    for (const DataSet& set : sets) RTX_TRY(run_set(*loaded, which, set, narrowest, outcome));
     return Ok{};
   }
 
@@ -173,11 +172,11 @@ class Runner {
     return std::move(imported->module);
   }
 
-  Result<void> run_set(runtime::Session& session, const ConformanceCase& which, const DataSet& set, DType narrowest,
+  Result<void> run_set(runtime::Model& model, const ConformanceCase& which, const DataSet& set, DType narrowest,
                        Outcome& outcome) {
-    const package::Program& program = session.program();
+    RTX_ASSIGN(const package::Program* first, runtime::find_program(model.manifest(), {}));
     std::vector<runtime::HostTensor> inputs;
-    for (const package::TensorSpec& spec : program.inputs) {
+    for (const package::TensorSpec& spec : first->inputs) {
       const NamedTensor* given = nullptr;
       for (const NamedTensor& input : set.inputs) given = input.name == spec.name ? &input : given;
       if (!given)
@@ -186,7 +185,10 @@ class Runner {
       Tensor tensor = converted(given->tensor, spec.dtype);
       inputs.push_back({tensor.dtype, std::move(tensor.shape), std::move(tensor.bytes)});
     }
-    RTX_ASSIGN(const std::vector<runtime::HostTensor> outputs, session.run(inputs));
+    RTX_ASSIGN(const package::Program* chosen, runtime::choose_program(model.manifest(), {}, inputs));
+    RTX_ASSIGN(const auto session, runtime::Session::create(model, chosen->name));
+    const package::Program& program = session->program();
+    RTX_ASSIGN(const std::vector<runtime::HostTensor> outputs, session->run(inputs));
     for (const NamedTensor& expected : set.outputs) {
       size_t i = 0;
       while (i < program.outputs.size() && program.outputs[i].name != expected.name) ++i;

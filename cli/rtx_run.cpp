@@ -30,7 +30,8 @@ struct Options {
 
 void add_options(CLI::App& app, Options& o) {
   app.add_option("package", o.package, "Package folder, as rtx-compile makes it");
-  app.add_option("--program", o.program, "Program of the package to run (default: the first)");
+  app.add_option("--program", o.program,
+                 "Program of the package to run (default: the first, or the one that the inputs select)");
   add_device_options(app, o.device);
   app.add_flag("--list-devices,--list_devices", o.list_devices, "Print the devices of this machine and exit");
 
@@ -259,10 +260,15 @@ Result<void> run_tool(const Tool& tool, const Options& options) {
   RTX_ASSIGN(package::Package package, package::open_package(options.package, {.verify_weights = false}));
   RTX_TRY(check_determinism(options, package.manifest));
   RTX_ASSIGN(const package::Program* found, runtime::find_program(package.manifest, options.program));
-  const std::string program_name = found->name;
   // The inputs before the weights: a wrong file name should not cost the loading of a large model.
-  RTX_ASSIGN(const auto expected, read_expected(options, *found));
-  RTX_ASSIGN(const auto inputs, make_inputs(options.inputs, package.manifest, *found));
+  RTX_ASSIGN(auto inputs, make_inputs(options.inputs, package.manifest, *found));
+  RTX_ASSIGN(const package::Program* chosen, runtime::choose_program(package.manifest, options.program, inputs));
+  if (chosen != found) {
+    // Inputs that are made up have the sizes of the program they are for.
+    RTX_ASSIGN(inputs, make_inputs(options.inputs, package.manifest, *chosen));
+  }
+  RTX_ASSIGN(const auto expected, read_expected(options, *chosen));
+  const std::string program_name = chosen->name;
   RTX_ASSIGN(const auto device, open_device(options.device, package.manifest.archs));
   RTX_ASSIGN(const auto model, runtime::Model::load(std::move(package), *device, {.verify = !options.no_verify}));
   if (!options.quiet) fmt::print(stderr, "rtx-run: running on {} ({})\n", device->info().id, device->info().name);

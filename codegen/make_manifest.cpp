@@ -99,6 +99,8 @@ class ManifestMaker {
       const Value* argument = function.block.argument(i);
       RTX_ASSIGN(package::TensorSpec spec, tensor_spec(argument->name, argument->type));
       program.inputs.push_back(std::move(spec));
+      if (function.when && function.when->input == argument->name)
+        program.when = package::Selector{static_cast<uint32_t>(i), function.when->value};
     }
     const auto& results = function.block.terminator()->operands();
     for (size_t i = 0; i < results.size(); ++i) {

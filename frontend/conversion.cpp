@@ -124,6 +124,28 @@ void Conversion::set_stored(size_t index, const WeightEntry& entry) {
   if (index < outputs_.size()) outputs_[index].stored = &entry;
 }
 
+void Conversion::set(size_t index, std::vector<Imported*> sequence) { outputs_[index].sequence = std::move(sequence); }
+
+void Conversion::alias_value(size_t output, Imported* value) { outputs_[output].alias = value; }
+
+const std::vector<Imported*>* Conversion::sequence(size_t index) const {
+  return has(index) && inputs_[index]->sequence ? &*inputs_[index]->sequence : nullptr;
+}
+
+Result<std::vector<Imported*>> Conversion::apply(std::string op_type, int64_t opset, std::vector<Imported*> inputs,
+                                                 std::vector<Attribute> attributes, size_t outputs) {
+  Node node;
+  node.name = node_.name;
+  node.op_type = std::move(op_type);
+  node.opset = opset;
+  node.attributes = std::move(attributes);
+  const std::string stem = node_.outputs.empty() ? node_.name : node_.outputs[0];
+  for (size_t i = 0; i < outputs; ++i) node.outputs.push_back(concat(stem, "_", i));
+  return importer_.convert_in_place(std::move(node), std::move(inputs));
+}
+
+Imported* Conversion::known(const std::vector<Dim>& dims) { return importer_.known(dims); }
+
 // ---- Emitting
 
 Result<Value*> Conversion::emit(Op op, std::vector<Value*> operands, AttributeList attributes) {

@@ -24,7 +24,10 @@ struct Imported {
   const WeightEntry* stored = nullptr;       // an initializer or Constant
   const std::string* unsupported = nullptr;  // the element type of a stored tensor that the IR does not have
   const Node* producer = nullptr;            // null for graph inputs and initializers
-  bool failed = false;                       // its node could not be converted; users fail silently
+  std::vector<Imported*> sources;            // the inputs of its node; null where one is left out
+  // The value is a list of tensors, of known length; only operators on sequences take it. All else is unset then.
+  std::optional<std::vector<Imported*>> sequence;
+  bool failed = false;  // its node could not be converted; users fail silently
 };
 
 // Errors carry no place: the importer adds the node.
@@ -58,6 +61,11 @@ class Conversion {
   // A constant input of any type. E402 otherwise.
   Result<Tensor> constant_input(size_t index);
 
+  // The elements of an input that is a sequence; null for a tensor.
+  const std::vector<Imported*>* sequence(size_t index) const;
+  // The input as an element of a sequence.
+  Imported* element(size_t index) const { return inputs_[index]; }
+
   // ---- Attributes. A value of another kind than asked for is an error (E324), reported when the converter returns.
   bool has_attribute(std::string_view name) const { return node_.find(name) != nullptr; }
   int64_t integer(std::string_view name, int64_t fallback);
@@ -79,12 +87,22 @@ class Conversion {
   // The output is the input: no operation.
   void alias(size_t output, size_t input);
   void set_stored(size_t index, const WeightEntry& entry);
+  void set(size_t index, std::vector<Imported*> sequence);
+  void alias_value(size_t output, Imported* value);
+
+  // Converts a node of the default domain in the place of this one, which is a combination of such nodes. A null input
+  // is absent. Returns its outputs.
+  Result<std::vector<Imported*>> apply(std::string op_type, int64_t opset, std::vector<Imported*> inputs,
+                                       std::vector<Attribute> attributes, size_t outputs);
+  // A 1-D i64 input for apply.
+  Imported* known(const std::vector<Dim>& dims);
 
   struct Output {
     Value* value = nullptr;
     std::optional<Contents> contents;
     Imported* alias = nullptr;
     const WeightEntry* stored = nullptr;
+    std::optional<std::vector<Imported*>> sequence;
   };
   std::vector<Output>& outputs() { return outputs_; }
 

@@ -53,6 +53,7 @@ struct Converter {
   std::string_view domain;  // "" is the default domain
   int max_outputs = 1;
   uint32_t optional_inputs = 0;  // bit i: input i may be left out although others below min_inputs come after it
+  bool takes_sequences = false;  // else an input that is a sequence is refused
 };
 
 inline constexpr int any_number = 1 << 30;

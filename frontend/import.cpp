@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/text.h"
+#include "frontend/import_both.h"
 #include "frontend/importer.h"
 #include "frontend/input_dims.h"
 #include "frontend/onnx_types.h"
@@ -13,12 +14,19 @@
 namespace rtx::onnx {
 
 Result<ImportResult> import_model(const Model& model, const ImportOptions& options, OperatorUses* uses) {
-  return Importer(model, options, uses).run();
+  OperatorUses whole;
+  Importer importer(model, options, uses ? &whole : nullptr, std::make_shared<WeightStore>(), std::nullopt);
+  Result<ImportResult> result = importer.run();
+  if (importer.selector()) return import_both(model, options, uses, *importer.selector());
+  if (uses) *uses = std::move(whole);
+  return result;
 }
 
 Result<ImportResult> Importer::run() {
   module_ = std::make_unique<Module>();
-  function_ = module_->add_function("main");
+  module_->weights = weights_;
+  function_ = module_->add_function(!fixed_ ? "main" : fixed_->value ? "main.true" : "main.false");
+  function_->when = fixed_;
   builder_.emplace(function_->block);
   builder_->unify = [this](const Dim& a, const Dim& b) { return unify(a, b); };
   builder_->rewrite_attributes = [this](AttributeList& attributes) { refresh(attributes); };
@@ -31,6 +39,7 @@ Result<ImportResult> Importer::run() {
   RTX_TRY(define_inputs());
   import_nodes(model_.graph);
   node_ = nullptr;
+  if (selector_) return make_error(ErrorKind::unsupported, "E405", "the condition of an If is an input");
   if (invalid_.empty() && refusals_.empty()) finish();
   if (!invalid_.empty() || !refusals_.empty()) return collected();
   RTX_TRY(verify(*module_));
@@ -117,6 +126,9 @@ Result<void> Importer::define_inputs() {
     if (imported->stored || imported->failed || imported->value) continue;
     imported->value = function_->block.add_argument(imported->type, input.name);
     check_value_info(model_.graph, input.name);
+    if (fixed_ && fixed_->input == input.name)
+      imported->contents = Contents{
+          DType::boolean, std::vector<int64_t>(imported->type.shape.size(), 1), {Element::of(fixed_->value ? 1 : 0)}};
   }
   return Ok{};
 }
@@ -132,6 +144,13 @@ void Importer::finish() {
       invalid_.push_back(make_error(ErrorKind::invalid, "E203", "the value is not defined").with_where(where));
       continue;
     }
+    if (imported->sequence) {
+      refusals_.push_back({make_error(ErrorKind::unsupported, "E404", "an output that is a sequence is not supported")
+                               .with_where(where),
+                           1,
+                           {}});
+      continue;
+    }
     builder_->origins.clear();
     auto value = materialise(*imported, *builder_);
     if (!value) {
@@ -142,7 +161,7 @@ void Importer::finish() {
     results.push_back(*value);
     function_->output_names.push_back(output.name);
   }
-  if (!invalid_.empty()) return;
+  if (!invalid_.empty() || !refusals_.empty()) return;
   warn_of_declared_shapes();
   builder_->origins.clear();
   auto yield = builder_->create(Op::yield, results);
@@ -189,7 +208,8 @@ void Importer::check_declared(const ValueInfo& declared, const Imported& found, 
 void Importer::check_value_info(const Graph& graph, const std::string& name) {
   auto declared = graph.value_info.find(name);
   if (declared == graph.value_info.end()) return;
-  if (const Imported* found = lookup(name)) check_declared(declared->second, *found, "value");
+  if (const Imported* found = lookup(name); found && !found->sequence)
+    check_declared(declared->second, *found, "value");
 }
 
 void Importer::warn_of_declared_shapes() {

@@ -1,4 +1,5 @@
 // Nodes: from the row of the table to the outputs, and branches of If.
+#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -37,6 +38,7 @@ void Importer::import_nodes(const Graph& graph) {
 }
 
 void Importer::import_node(const Node& node) {
+  if (selector_) return;
   const int64_t reports_before = reports_;
   const size_t operations_before = function_->block.size();
   NodeFate fate = try_node(node);
@@ -74,6 +76,10 @@ NodeFate Importer::try_node(const Node& node) {
       return failed(NodeFate::refused);
     }
     if (imported && imported->failed) return failed(NodeFate::untried);
+    if (imported && imported->sequence && row && !row->takes_sequences) {
+      report(node, Error(make_error(ErrorKind::unsupported, "E404", "an input that is a sequence is not supported")));
+      return failed(NodeFate::refused);
+    }
     inputs.push_back(imported);
   }
   while (!inputs.empty() && !inputs.back()) inputs.pop_back();
@@ -116,7 +122,7 @@ Result<void> Importer::convert(const Node& node, const Converter& row, std::vect
 
   std::vector<std::optional<Contents>> known(node.outputs.size());
   bool complete = evaluate_symbolically(node, row, inputs, known);
-  builder_->origins = {node.origin()};
+  builder_->origins = {node_->origin()};
   Conversion conversion(*this, node, *builder_, std::move(inputs));
   if (!complete) {
     Result<void> done = row.convert(conversion);
@@ -134,6 +140,30 @@ Result<void> Importer::convert(const Node& node, const Converter& row, std::vect
   }
   define_outputs(conversion, std::move(known));
   return Ok{};
+}
+
+Result<std::vector<Imported*>> Importer::convert_in_place(Node made, std::vector<Imported*> inputs) {
+  const Node& node = made_nodes_.emplace_back(std::move(made));
+  bool known = false;
+  const Converter* row = find_converter(node.domain, node.op_type, node.opset, &known);
+  assert(row);
+  for (const Imported* input : inputs) made_nodes_.back().inputs.push_back(input ? input->name : std::string());
+  scopes_.emplace_back();
+  Result<void> done = convert(node, *row, std::move(inputs));
+  std::vector<Imported*> results;
+  for (size_t i = 0; done && i < node.outputs.size(); ++i) results.push_back(scopes_.back()[node.outputs[i]]);
+  scopes_.pop_back();
+  if (!done) return std::move(done).error();
+  return results;
+}
+
+Imported* Importer::known(const std::vector<Dim>& dims) {
+  Imported& imported = values_.emplace_back();
+  imported.contents = Contents{DType::i64, {static_cast<int64_t>(dims.size())}, {}};
+  for (const Dim& dim : dims) imported.contents->elements.push_back(Element::of(dim));
+  imported.contents_asked = true;
+  imported.type = {DType::i64, static_shape(imported.contents->shape)};
+  return &imported;
 }
 
 Result<void> Importer::check_size(const Type& type) const {
@@ -168,6 +198,11 @@ void Importer::define_outputs(Conversion& conversion, std::vector<std::optional<
     }
     Imported& imported = add(node.outputs[i]);
     imported.producer = &node;
+    imported.sources = conversion.inputs_;
+    if (output.sequence) {
+      imported.sequence = std::move(output.sequence);
+      continue;
+    }
     imported.stored = output.stored;
     imported.value = output.value;
     imported.contents = output.contents ? std::move(output.contents) : std::move(known[i]);
@@ -221,6 +256,10 @@ Result<void> Importer::inline_if(const Node& node, const std::vector<Imported*>&
         .with_got(condition_type.str());
   const Contents* condition = contents(*inputs[0]);
   if (!condition || condition->elements.size() != 1 || !condition->all_constant()) {
+    if (const Imported* source = only_source(*inputs[0]); source && !fixed_) {
+      selector_ = source->name;
+      return make_error(ErrorKind::unsupported, "E405", "the condition is an input");
+    }
     report_unknown_operators(*branches[0]);
     report_unknown_operators(*branches[1]);
     Diagnostic diagnostic = make_error(ErrorKind::unsupported, "E405", "the condition is known only at run time");
@@ -247,6 +286,28 @@ Result<void> Importer::inline_if(const Node& node, const std::vector<Imported*>&
     if (!node.outputs[i].empty()) scopes_.back()[node.outputs[i]] = results[i];
   }
   return Ok{};
+}
+
+const Imported* Importer::only_source(const Imported& value) const {
+  constexpr size_t most_values = 256;
+  std::vector<const Imported*> open = {&value};
+  std::set<const Imported*> seen;
+  const Imported* source = nullptr;
+  while (!open.empty()) {
+    const Imported* at = open.back();
+    open.pop_back();
+    if (!at || at->stored || (at->contents && at->contents->all_known()) || !seen.insert(at).second) continue;
+    if (seen.size() > most_values) return nullptr;
+    if (at->sequence) {
+      open.insert(open.end(), at->sequence->begin(), at->sequence->end());
+    } else if (at->producer) {
+      open.insert(open.end(), at->sources.begin(), at->sources.end());
+    } else {
+      if (source || at->type.dtype != DType::boolean || !at->type.element_count().is(1)) return nullptr;
+      source = at;
+    }
+  }
+  return source;
 }
 
 // A branch that cannot be imported is still looked at, so that the report is whole.

@@ -25,6 +25,12 @@ int64_t element_count(const std::vector<int64_t>& shape) {
   return count;
 }
 
+bool is_same_data(const WeightEntry& a, const WeightEntry& b) {
+  if (a.dtype != b.dtype || a.shape != b.shape || a.bytes != b.bytes) return false;
+  if (a.file || b.file) return a.file == b.file && a.offset == b.offset;
+  return a.memory == b.memory || *a.memory == *b.memory;
+}
+
 }  // namespace
 
 bool Importer::evaluate_symbolically(const Node& node, const Converter& row, const std::vector<Imported*>& inputs,
@@ -160,10 +166,23 @@ const Contents* Importer::contents(Imported& imported) {
 Result<Value*> Importer::constant(Tensor tensor, const std::string& name, Builder& builder) {
   bool scratch = &builder != &*builder_;
   if (scratch || tensor.element_count() <= max_inline_elements) return builder.constant(std::move(tensor));
+  WeightEntry entry;
+  entry.dtype = tensor.dtype;
+  entry.shape = tensor.shape;
+  entry.bytes = static_cast<int64_t>(tensor.bytes.size());
+  entry.memory = std::make_shared<const std::vector<std::byte>>(std::move(tensor.bytes));
   AttributeList attributes = {
-      {"name", module_->weights->unique_name(name)}, {"dtype", tensor.dtype}, {"shape", static_shape(tensor.shape)}};
-  module_->weights->add(attributes.string("name"), std::move(tensor));
+      {"name", add_weight(name, entry)}, {"dtype", entry.dtype}, {"shape", static_shape(entry.shape)}};
   return builder.value(Op::weight, {}, std::move(attributes));
+}
+
+std::string Importer::add_weight(const std::string& stem, const WeightEntry& entry) {
+  for (int64_t i = 0;; ++i) {
+    std::string name = i == 0 ? stem : concat(stem, ".", i);
+    const WeightEntry* taken = weights_->find(name);
+    if (!taken) weights_->add(name, entry);
+    if (!taken || is_same_data(*taken, entry)) return name;
+  }
 }
 
 Result<Value*> Importer::materialise(Imported& imported, Builder& builder) {
@@ -172,11 +191,7 @@ Result<Value*> Importer::materialise(Imported& imported, Builder& builder) {
   if (imported.producer) builder.origins = {imported.producer->origin()};
   auto emit = [&]() -> Result<Value*> {
     if (imported.stored && element_count(imported.stored->shape) > max_inline_elements) {
-      std::string name = imported.name;
-      if (!module_->weights->add(name, *imported.stored)) {
-        name = module_->weights->unique_name(name);
-        module_->weights->add(name, *imported.stored);
-      }
+      std::string name = add_weight(imported.name, *imported.stored);
       return builder.value(Op::weight, {},
                            {{"name", name}, {"dtype", imported.type.dtype}, {"shape", imported.type.shape}});
     }

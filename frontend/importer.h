@@ -22,10 +22,15 @@ constexpr size_t max_invalid_reports = 20;
 
 class Importer {
  public:
-  Importer(const Model& model, const ImportOptions& options, OperatorUses* uses)
-      : model_(model), options_(options), uses_(uses) {}
+  // `fixed`: the value that a bool input of one element is known to have (it stays an input). The weights used are
+  // added to `weights`.
+  Importer(const Model& model, const ImportOptions& options, OperatorUses* uses, std::shared_ptr<WeightStore> weights,
+           std::optional<Selector> fixed)
+      : model_(model), options_(options), weights_(std::move(weights)), fixed_(std::move(fixed)), uses_(uses) {}
 
+  // Where the condition of an If depends on one bool input alone: gives up, and selector() names the input.
   Result<ImportResult> run();
+  const std::optional<std::string>& selector() const { return selector_; }
 
   // ---- For Conversion
   Result<Value*> materialise(Imported& imported, Builder& builder);
@@ -45,6 +50,9 @@ class Importer {
   Imported* lookup(std::string_view name) const;
   // Notes of the nodes that make the contents of a value unknown, back to an input of the model, and what to do.
   void explain_data(const Imported& imported, Diagnostic& diagnostic) const;
+  // See Conversion::apply and Conversion::known.
+  Result<std::vector<Imported*>> convert_in_place(Node node, std::vector<Imported*> inputs);
+  Imported* known(const std::vector<Dim>& dims);
 
  private:
   // Names visible at one nesting level; an inner graph sees the outer ones.
@@ -65,6 +73,10 @@ class Importer {
   NodeFate try_node(const Node& node);
   Result<void> convert(const Node& node, const Converter& row, std::vector<Imported*> inputs);
   Result<void> inline_if(const Node& node, const std::vector<Imported*>& inputs);
+  // The one input that a value depends on, if there is one and it is a bool of one element.
+  const Imported* only_source(const Imported& value) const;
+  // Adds a weight; an equal one of that name is taken instead. Returns its name.
+  std::string add_weight(const std::string& stem, const WeightEntry& entry);
   void report_unknown_operators(const Graph& graph);
   // ---- For the uses of operators
   OperatorUse& use_of(const Node& node) { return uses_->of(node.domain, node.op_type, node.opset); }
@@ -90,10 +102,14 @@ class Importer {
 
   const Model& model_;
   const ImportOptions& options_;
+  std::shared_ptr<WeightStore> weights_;
+  std::optional<Selector> fixed_;
+  std::optional<std::string> selector_;
   std::unique_ptr<Module> module_;
   Function* function_ = nullptr;
   std::optional<Builder> builder_;
   std::deque<Imported> values_;
+  std::deque<Node> made_nodes_;    // that convert_in_place was given
   std::deque<WeightEntry> given_;  // the entries of options_.constants
   std::vector<Scope> scopes_;
   const Graph* graph_ = nullptr;  // being imported, and its node

@@ -202,6 +202,7 @@ std::unique_ptr<Module> Module::clone() const {
   for (const auto& function : functions) {
     Function* to = copy->add_function(function->name);
     to->output_names = function->output_names;
+    to->when = function->when;
     std::vector<Value*> arguments;
     for (size_t i = 0; i < function->block.argument_count(); ++i) {
       const Value* argument = function->block.argument(i);

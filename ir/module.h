@@ -7,6 +7,7 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -115,11 +116,19 @@ class Block {
   std::list<std::unique_ptr<Operation>> operations_;
 };
 
+// A function that is one of two: it is for calls where the named argument, a bool of one element, has this value.
+struct Selector {
+  std::string input;
+  bool value = false;
+  bool operator==(const Selector&) const = default;
+};
+
 // One program. Arguments carry the input names in Value::name; `output_names` name the operands of `return`.
 struct Function {
   std::string name;
   Block block;
   std::vector<std::string> output_names;
+  std::optional<Selector> when;  // none: for every call
 };
 
 // Which ops may occur; each stage includes what the earlier passes promise (docs/ir.md).

@@ -322,6 +322,12 @@ class Parser {
     if (accept_word("outputs")) {
       RTX_ASSIGN(created->output_names, quoted_list());
     }
+    if (accept_word("when")) {
+      Selector& selector = created->when.emplace();
+      RTX_ASSIGN(selector.input, quoted());
+      selector.value = accept_word("true");
+      if (!selector.value && !accept_word("false")) return error("E150", "expected 'true' or 'false'");
+    }
     return Ok{};
   }
 

@@ -174,6 +174,10 @@ void print_function(Printer& printer, const Function& function) {
   // The names of the outputs stand after the list of operations, where `yield` gives their values.
   printer.body(function.block, 0);
   printer.strings(" outputs ", function.output_names);
+  if (function.when) {
+    printer.strings(" when ", {function.when->input});
+    printer.out += function.when->value ? " true" : " false";
+  }
   printer.out += "\n";
 }
 

@@ -35,6 +35,10 @@ class Verifier {
       report(where_, "E155",
              concat("'", function.name, "' yields ", yield->operand_count(), " values but names ",
                     function.output_names.size(), " outputs"));
+    if (function.when && !selects(function))
+      report(
+          where_, "E155",
+          concat("'", escape_text(function.when->input), "' is no bool input of one element of '", function.name, "'"));
     names.clear();
     for (const std::string& name : function.output_names)
       if (!names.insert(name).second)
@@ -61,6 +65,15 @@ class Verifier {
  private:
   void report(std::string where, std::string_view id, std::string message) {
     findings.push_back(make_error(ErrorKind::invalid, id, std::move(message)).with_where(std::move(where)));
+  }
+
+  static bool selects(const Function& function) {
+    for (size_t i = 0; i < function.block.argument_count(); ++i) {
+      const Value* argument = function.block.argument(i);
+      if (argument->name == function.when->input)
+        return argument->type.dtype == DType::boolean && argument->type.element_count().is(1);
+    }
+    return false;
   }
 
   void operation(Operation& op, int depth) {

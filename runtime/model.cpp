@@ -12,6 +12,21 @@ Result<const package::Program*> find_program(const package::Manifest& manifest, 
       .with_expected(join(programs, ", ", [](const package::Program& program) { return program.name; }));
 }
 
+bool is_selected(const package::Program& program, std::span<const HostTensor> inputs) {
+  if (!program.when || program.when->input >= inputs.size()) return true;
+  const HostTensor& input = inputs[program.when->input];
+  if (input.dtype != DType::boolean || input.bytes.size() != 1) return true;  // bind_symbols says what is wrong with it
+  return (input.bytes[0] != std::byte{0}) == program.when->value;
+}
+
+Result<const package::Program*> choose_program(const package::Manifest& manifest, const std::string& name,
+                                               std::span<const HostTensor> inputs) {
+  if (!name.empty()) return find_program(manifest, name);
+  for (const package::Program& program : manifest.programs)
+    if (is_selected(program, inputs)) return &program;
+  return make_error(ErrorKind::invalid, "E005", "no program of the package is for these inputs");
+}
+
 Result<std::unique_ptr<Model>> Model::load(const std::string& path, Device& device, const WeightOptions& options) {
   RTX_ASSIGN(package::Package package, package::open_package(path, {.verify_weights = false}));
   return load(std::move(package), device, options);

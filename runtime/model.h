@@ -2,15 +2,26 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "runtime/device.h"
+#include "runtime/host_tensor.h"
 #include "runtime/weights.h"
 
 namespace rtx::runtime {
 
 // The program of that name, or with an empty name the first; E005 lists what there is.
 Result<const package::Program*> find_program(const package::Manifest& manifest, const std::string& name);
+
+// The program for these inputs. With a name the one of that name. Else the first that is for every call, or the one
+// that an input selects (package::Program::when); its place in `inputs` is the same for all of them. E005 where none
+// fits.
+Result<const package::Program*> choose_program(const package::Manifest& manifest, const std::string& name,
+                                               std::span<const HostTensor> inputs);
+
+// False if an input has another value than package::Program::when asks for.
+bool is_selected(const package::Program& program, std::span<const HostTensor> inputs);
 
 class Model {
  public:

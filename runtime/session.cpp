@@ -55,6 +55,12 @@ Result<void> Session::bind(std::span<const HostTensor> inputs, const SymbolValue
   std::vector<TensorType> types;
   for (const HostTensor& input : inputs) types.push_back({input.dtype, input.shape});
   RTX_ASSIGN(std::vector<int64_t> symbols, bind_symbols(model_.manifest(), program_, types, given));
+  if (!is_selected(program_, inputs))
+    return make_error(ErrorKind::invalid, "E380", concat("program '", program_.name, "' is not for these inputs"))
+        .with_where(concat("input '", escape_text(program_.inputs[program_.when->input].name), "'"))
+        .with_expected(program_.when->value ? "true" : "false")
+        .with_got(program_.when->value ? "false" : "true")
+        .with_help("choose_program() finds the program; rtx-run does so unless --program is given");
 
   const auto known = std::find_if(bindings_.begin(), bindings_.end(),
                                   [&](const std::unique_ptr<Binding>& b) { return b->symbols == symbols; });
@@ -152,7 +158,8 @@ Result<void> Session::check_step(const package::Step& step, const PreparedKernel
     const package::Buffer& buffer = program_.buffers[buffers[i]];
     RTX_ASSIGN(const int64_t bytes, buffer.bytes.evaluate(symbols));
     if (bytes < needed[i])
-      return make_error(ErrorKind::integrity, "E606", concat("buffer ", buffers[i], " is smaller than what the kernel uses"))
+      return make_error(ErrorKind::integrity, "E606",
+                        concat("buffer ", buffers[i], " is smaller than what the kernel uses"))
           .with_expected(concat("at least ", needed[i], " bytes"))
           .with_got(concat(buffer.bytes.text(), " = ", bytes));
   }

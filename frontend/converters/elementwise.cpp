@@ -282,7 +282,7 @@ constinit const Converter elementwise_converters[] = {
     {"CastLike", 15, cast_like, fold, "", 2, 2},
     {"CastLike", 19, cast_like, fold, "saturate", 2, 2},
     {"CastLike", 24, cast_like, fold, "saturate round_mode", 2, 2},
-    {"Identity", 1, pass_through, none},
+    {"Identity", 1, pass_through, none, "", 1, 1, "", 1, 0, true},
     {"Dropout", 7, dropout_7, none, "ratio", 1, 1, "", 2},
     {"Dropout", 12, dropout_12, none, "seed", 1, 3, "", 2},
 };

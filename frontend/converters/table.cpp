@@ -32,6 +32,7 @@ std::span<const std::span<const Converter>> all_converters() {
       packed_weights_table(),
       einsum_table(),
       slicing_table(),
+      sequence_table(),
   };
   return tables;
 }

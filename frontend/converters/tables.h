@@ -31,5 +31,6 @@ std::span<const Converter> resize_table();
 std::span<const Converter> packed_weights_table();
 std::span<const Converter> einsum_table();
 std::span<const Converter> slicing_table();
+std::span<const Converter> sequence_table();
 
 }  // namespace rtx::onnx

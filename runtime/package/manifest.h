@@ -16,7 +16,7 @@
 
 namespace rtx::package {
 
-inline constexpr int format_version = 1;
+inline constexpr int format_version = 2;
 
 // Ordered: a level includes those before it.
 enum class Determinism : uint8_t { run_to_run, batch_invariant, gpu_to_gpu };
@@ -117,8 +117,16 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
+// Position of an input that is a bool of one element, and the value that it has where the program is to be used.
+struct Selector {
+  uint32_t input = 0;
+  bool value = false;
+  bool operator==(const Selector&) const = default;
+};
+
 struct Program {
   std::string name;
+  std::optional<Selector> when;  // none: for every call
   std::vector<TensorSpec> inputs, outputs;
   // Bytes of each arena slot. Slot i starts at the sum of the slots before it, each rounded up to 256 bytes.
   std::vector<Formula> slots;

@@ -360,6 +360,24 @@ Step decode_step(Decoder& d, const YamlNode& node, const Manifest& manifest, con
   return step;
 }
 
+Selector decode_selector(Decoder& d, const YamlNode& node) {
+  Fields fields(d, node);
+  Selector selector;
+  selector.input = static_cast<uint32_t>(d.integer(fields["input"], 0, int32_max));
+  selector.value = d.boolean(fields["value"]);
+  fields.finish();
+  return selector;
+}
+
+// An input that is one bool, whatever the dims are.
+bool can_select(const Selector& selector, const Program& program) {
+  if (selector.input >= program.inputs.size()) return false;
+  const TensorSpec& spec = program.inputs[selector.input];
+  for (const Formula& size : spec.shape)
+    if (!size.is_constant() || size.text() != "1") return false;
+  return spec.dtype == DType::boolean;
+}
+
 Program decode_program(Decoder& d, const YamlNode& node, const Manifest& manifest) {
   auto tensors = [&](const YamlNode* list) {
     auto specs = d.list(list, [&](const YamlNode* n) { return decode_tensor(d, *n); });
@@ -369,7 +387,10 @@ Program decode_program(Decoder& d, const YamlNode& node, const Manifest& manifes
   Fields fields(d, node);
   Program program;
   program.name = d.string(fields["name"]);
+  const YamlNode* const when = fields.find("when");
+  if (when) program.when = decode_selector(d, *when);
   program.inputs = tensors(fields["inputs"]);
+  if (when && !d.error && !can_select(*program.when, program)) d.fail(*when, "'when' names no input that is one bool");
   program.outputs = tensors(fields["outputs"]);
   program.slots = d.list(fields["slots"], [&](const YamlNode* n) { return d.formula(n); });
   program.arena_lower_bound = d.formula(fields["arena_lower_bound"]);

@@ -73,6 +73,9 @@ void write_kernel(std::string& out, const Kernel& kernel) {
 
 void write_program(std::string& out, const Program& program) {
   out += concat("  - name: ", quote_yaml(program.name), "\n");
+  if (program.when)
+    out +=
+        concat("    when: {input: ", program.when->input, ", value: ", program.when->value ? "true" : "false", "}\n");
   write_lines(out, "    ", "inputs", program.inputs, tensor_line);
   write_lines(out, "    ", "outputs", program.outputs, tensor_line);
   write_lines(out, "    ", "slots", program.slots, formula);

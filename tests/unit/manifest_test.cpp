@@ -32,7 +32,7 @@ std::string message(std::string_view yaml) {
 TEST_CASE("a manifest is written as readable YAML, one line a buffer or step") {
   const std::string text = to_yaml(small_manifest());
   CHECK(
-      text.starts_with("rtx_package: 1\n"
+      text.starts_with("rtx_package: 2\n"
                        "producer: \"rtx-compile 0.1.0\"\n"
                        "determinism: batch_invariant\n"
                        "archs: [sm_90a, sm_120]\n"
@@ -44,6 +44,21 @@ TEST_CASE("a manifest is written as readable YAML, one line a buffer or step") {
                   "      }\n") != std::string::npos);
   CHECK(text.find("      - {kernel: 0, operands: [0, 1], results: [2], origins: [\"/encoder/Add_1\", \"it's "
                   "\\\"quoted\\\"\"]}\n") != std::string::npos);
+}
+
+TEST_CASE("a program that an input selects names a bool of one element") {
+  Manifest manifest = small_manifest();
+  manifest.programs[0].inputs.push_back({"cache", DType::boolean, {Formula(1)}});
+  manifest.programs[0].when = Selector{1, true};
+  const std::string text = to_yaml(manifest);
+  CHECK(text.find("  - name: \"main\"\n    when: {input: 1, value: true}\n") != std::string::npos);
+  const auto parsed = parse_manifest(text, "m");
+  REQUIRE(parsed.ok());
+  CHECK(*parsed == manifest);
+  manifest.programs[0].when->input = 0;
+  CHECK(parse_manifest(to_yaml(manifest), "m").error().first().id == "E601");
+  manifest.programs[0].when->input = 2;
+  CHECK(parse_manifest(to_yaml(manifest), "m").error().first().id == "E601");
 }
 
 TEST_CASE("a written manifest is read back as it was") {
@@ -90,10 +105,10 @@ TEST_CASE("every damaged byte of a manifest is noticed") {
 }
 
 TEST_CASE("a manifest of another version is refused before anything else in it matters") {
-  CHECK(outcome("rtx_package: 2\nunheard_of: {a: 1}\n") == "E602");
-  CHECK(outcome(edited("rtx_package: 1", "rtx_package: 2")) == "E602");
-  CHECK(outcome(edited("rtx_package: 1", "rtx_package: 01")) == "E601");
-  CHECK(outcome(edited("rtx_package: 1\n", "")) == "E601");
+  CHECK(outcome("rtx_package: 3\nunheard_of: {a: 1}\n") == "E602");
+  CHECK(outcome(edited("rtx_package: 2", "rtx_package: 1")) == "E602");
+  CHECK(outcome(edited("rtx_package: 2", "rtx_package: 01")) == "E601");
+  CHECK(outcome(edited("rtx_package: 2\n", "")) == "E601");
 }
 
 TEST_CASE("YAML that rtx does not write is refused") {
@@ -141,7 +156,7 @@ TEST_CASE("YAML that rtx does not write is refused") {
   is_refused("determinism", "producer: \"twice\"\ndeterminism");
   is_refused("min: 1, max: 8", "min: 1, min: 1, max: 8");
   is_refused("\n", "\r\n");
-  CHECK(outcome(std::string("rtx_package: 1\n\0", 16)) == "E601");
+  CHECK(outcome(std::string("rtx_package: 2\n\0", 16)) == "E601");
   CHECK(outcome("") == "E601");
   CHECK(outcome("\n") == "E601");
   CHECK(outcome("[]\n") == "E601");

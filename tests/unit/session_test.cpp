@@ -45,6 +45,29 @@ TEST_CASE("a session runs the steps in order over weights, arena and outputs") {
   CHECK(values(outputs->front()) == std::vector<float>{22, 44, 66, 88, 30});
 }
 
+TEST_CASE("the program is the one that an input selects, and no other takes that input") {
+  package::Manifest manifest;
+  for (bool value : {true, false}) {
+    package::Program program;
+    program.name = value ? "main.true" : "main.false";
+    program.inputs = {{"cache", DType::boolean, {package::Formula(1)}}};
+    program.when = package::Selector{0, value};
+    manifest.programs.push_back(program);
+  }
+  for (bool value : {true, false}) {
+    const HostTensor cache{DType::boolean, {1}, {std::byte{value}}};
+    const auto chosen = choose_program(manifest, {}, {&cache, 1});
+    REQUIRE(chosen.ok());
+    CHECK((*chosen)->when->value == value);
+    CHECK(is_selected(**chosen, {&cache, 1}));
+    CHECK(!is_selected(manifest.programs[value ? 1 : 0], {&cache, 1}));
+    CHECK((*choose_program(manifest, "main.true", {&cache, 1}))->name == "main.true");
+  }
+  manifest.programs.pop_back();
+  const HostTensor other{DType::boolean, {1}, {std::byte{0}}};
+  CHECK(choose_program(manifest, {}, {&other, 1}).error().first().id == "E005");
+}
+
 TEST_CASE("weights arrive whole whatever the size of the pieces") {
   for (int64_t piece : {1, 3, 7, 16, 100, 1 << 20}) {
     CAPTURE(piece);
