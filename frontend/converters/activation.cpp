@@ -142,6 +142,27 @@ Result<Value*> gelu(Conversion& c, Value* x) {
   return c.emit(Op::gelu, {x}, {{"approximate", form}});
 }
 
+// swish of the gate, input 0, times input 1; nothing is broadcast.
+Result<Value*> swiglu(Conversion& c, Value* x) {
+  RTX_ASSIGN(Value * linear, c.input(1));
+  bool same = x->type.rank() == linear->type.rank();
+  for (size_t i = 0; same && i < x->type.shape.size(); ++i)
+    same = x->type.shape[i] == linear->type.shape[i] || c.unify(x->type.shape[i], linear->type.shape[i]);
+  if (!same)
+    return c.invalid("E327", "the inputs must have one shape")
+        .with_got(concat(x->type.str(), " and ", linear->type.str()));
+  RTX_ASSIGN(Value * y, swish_of(c, x, c.real("alpha", 1)));
+  return c.emit(Op::mul, {y, linear});
+}
+
+// input + bias + skip
+Result<Value*> bias_add(Conversion& c, Value* x) {
+  RTX_ASSIGN(Value * bias, c.input(1));
+  RTX_ASSIGN(Value * skip, c.input(2));
+  RTX_ASSIGN(x, c.emit(Op::add, {x, bias}));
+  return c.emit(Op::add, {x, skip});
+}
+
 // com.microsoft: the bias, input 1, is optional and added first.
 template <bool tanh_form>
 Result<Value*> biased_gelu(Conversion& c, Value* x) {
@@ -251,6 +272,7 @@ constinit const Converter activation_converters[] = {
     {"Shrink", 9, applied<shrink>, never, "bias lambd"},
     {"Gelu", 20, applied<gelu>, never, "approximate"},
     {"Swish", 24, applied<swish>, never, "alpha"},
+    {"SwiGLU", 28, applied<swiglu>, never, "alpha", 2, 2},
     {"HardSwish", 14, applied<hard_swish>, never},
     {"HardSigmoid", 6, applied<hard_sigmoid>, never, "alpha beta"},
     {"LeakyRelu", 6, applied<leaky_relu>, never, "alpha"},
@@ -266,6 +288,7 @@ constinit const Converter activation_converters[] = {
     {"BiasGelu", 1, applied<biased_gelu<false>>, never, "", 2, 2, microsoft},
     {"FastGelu", 1, applied<biased_gelu<true>>, never, "", 1, 2, microsoft},
     {"BiasSplitGelu", 1, applied<bias_split_gelu>, never, "", 2, 2, microsoft},
+    {"BiasAdd", 1, applied<bias_add>, never, "", 3, 3, microsoft},
     {"QuickGelu", 1, applied<quick_gelu>, never, "alpha", 1, 1, microsoft},
 };
 std::span<const Converter> activation_table() { return activation_converters; }

@@ -73,10 +73,14 @@ Result<void> gemm(Conversion& c) {
   return Ok{};
 }
 
-// The activation that onnxruntime fuses behind Gemm and Conv, with its parameters.
-Result<Value*> activated(Conversion& c, Value* x, double alpha, double beta) {
+// The activation that onnxruntime fuses behind Gemm and Conv, with the parameters that are given.
+Result<Value*> activated(Conversion& c, Value* x, std::optional<double> first, std::optional<double> second) {
   std::string name = c.string("activation", "");
   DType dtype = x->type.dtype;
+  const bool is_hard_sigmoid = name == "HardSigmoid";
+  if (name == "Clip" && (!first || !second)) return c.invalid("E324", "Clip needs its two parameters");
+  const double alpha = first.value_or(is_hard_sigmoid ? 0.2f : 0.01f),
+               beta = second.value_or(is_hard_sigmoid ? 0.5 : 0);
   if (name.empty()) return x;
   if (name == "Relu") return c.emit(Op::relu, {x});
   if (name == "Tanh") return c.emit(Op::tanh, {x});
@@ -88,7 +92,7 @@ Result<Value*> activated(Conversion& c, Value* x, double alpha, double beta) {
     return c.emit(Op::minimum, {x, b});
   }
   RTX_ASSIGN(Value * scaled_x, c.emit(Op::mul, {x, a}));
-  if (name == "HardSigmoid") {
+  if (is_hard_sigmoid) {
     RTX_ASSIGN(Value * one, c.scalar(dtype, 1));
     RTX_ASSIGN(x, c.emit(Op::add, {scaled_x, b}));
     RTX_ASSIGN(x, c.emit(Op::minimum, {x, one}));
@@ -102,9 +106,14 @@ Result<Value*> activated(Conversion& c, Value* x, double alpha, double beta) {
   return c.unsupported(concat("activation '", escape_text(name), "'"));
 }
 
+std::optional<double> given_real(Conversion& c, std::string_view name) {
+  if (!c.has_attribute(name)) return std::nullopt;
+  return c.real(name, 0);
+}
+
 Result<void> fused_gemm(Conversion& c) {
   RTX_ASSIGN(Value * y, gemm_value(c));
-  RTX_ASSIGN(y, activated(c, y, c.real("activation_alpha", 0.01), c.real("activation_beta", 0)));
+  RTX_ASSIGN(y, activated(c, y, given_real(c, "activation_alpha"), given_real(c, "activation_beta")));
   c.set(0, y);
   return Ok{};
 }
@@ -122,7 +131,7 @@ Result<Value*> fused_operand(Conversion& c, size_t index, bool transpose, bool t
   return c.transpose(x, std::move(perm));
 }
 
-Result<void> fused_matmul(Conversion& c) {
+Result<Value*> fused_matmul_value(Conversion& c) {
   bool last_a, last_b;
   RTX_ASSIGN(Value * a, fused_operand(c, 0, c.integer("transA", 0), c.integer("transBatchA", 0), &last_a));
   RTX_ASSIGN(Value * b, fused_operand(c, 1, c.integer("transB", 0), c.integer("transBatchB", 0), &last_b));
@@ -138,7 +147,32 @@ Result<void> fused_matmul(Conversion& c) {
   } else {
     RTX_ASSIGN(y, c.emit(Op::matmul, {a, b}, {{"transpose_lhs", last_a}, {"transpose_rhs", last_b}}));
   }
-  RTX_ASSIGN(y, scaled(c, y, c.real("alpha", 1)));
+  return scaled(c, y, c.real("alpha", 1));
+}
+
+Result<void> fused_matmul(Conversion& c) {
+  RTX_ASSIGN(Value * y, fused_matmul_value(c));
+  c.set(0, y);
+  return Ok{};
+}
+
+Result<void> fused_matmul_activation(Conversion& c) {
+  RTX_ASSIGN(Value * y, fused_matmul_value(c));
+  RTX_ASSIGN(y, activated(c, y, given_real(c, "activation_alpha"), given_real(c, "activation_beta")));
+  c.set(0, y);
+  return Ok{};
+}
+
+// The tanh form of gelu of X * W + bias.
+Result<void> gemm_fast_gelu(Conversion& c) {
+  RTX_ASSIGN(Value * a, c.input(0));
+  RTX_ASSIGN(Value * b, c.input(1));
+  RTX_ASSIGN(Value * y, multiply(c, a, b));
+  if (c.has(2)) {
+    RTX_ASSIGN(Value * bias, c.input(2));
+    RTX_ASSIGN(y, c.emit(Op::add, {y, bias}));
+  }
+  RTX_ASSIGN(y, c.emit(Op::gelu, {y}, {{"approximate", std::string("tanh")}}));
   c.set(0, y);
   return Ok{};
 }
@@ -222,9 +256,10 @@ Result<void> fused_conv(Conversion& c) {
     RTX_ASSIGN(y, c.emit(Op::add, {y, z}));
   }
   const auto* parameters = c.attribute<std::vector<float>>("activation_params");
-  double alpha = parameters && !parameters->empty() ? (*parameters)[0] : 0.01;
-  double beta = parameters && parameters->size() > 1 ? (*parameters)[1] : 0;
-  RTX_ASSIGN(y, activated(c, y, alpha, beta));
+  std::optional<double> first, second;
+  if (parameters && !parameters->empty()) first = (*parameters)[0];
+  if (parameters && parameters->size() > 1) second = (*parameters)[1];
+  RTX_ASSIGN(y, activated(c, y, first, second));
   c.set(0, y);
   return Ok{};
 }
@@ -244,6 +279,11 @@ constinit const Converter contraction_converters[] = {
      "activation activation_alpha activation_beta activation_gamma alpha beta transA transB", 2, 3, "com.microsoft"},
     {"FusedConv", 1, fused_conv, never,
      "activation activation_params auto_pad dilations group kernel_shape pads strides", 2, 4, "com.microsoft"},
+    {"FusedMatMulActivation", 1, fused_matmul_activation, never,
+     "activation activation_alpha activation_axis activation_beta activation_gamma alpha transA transB transBatchA "
+     "transBatchB",
+     2, 2, "com.microsoft"},
+    {"GemmFastGelu", 1, gemm_fast_gelu, never, "", 2, 3, "com.microsoft"},
     {"TransposeMatMul", 1, fused_matmul, never, fused_attributes, 2, 2, "com.microsoft"},
 };
 std::span<const Converter> contraction_table() { return contraction_converters; }

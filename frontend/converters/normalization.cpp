@@ -258,6 +258,68 @@ Result<void> group_normalization(Conversion& c) {
   return Ok{};
 }
 
+// com.microsoft.GroupNorm of x, channels last or first, in f32: gamma and beta may have another type than x.
+Result<Value*> group_norm_of(Conversion& c, Value* x) {
+  if (x->type.rank() != 4) return c.invalid("E327", "the input must have rank 4").with_got(x->type.str());
+  const int64_t groups = c.integer("groups", 0), activation = c.integer("activation", 0);
+  if (activation != 0 && activation != 1) return c.invalid("E321", concat("activation ", activation));
+  const bool is_last = c.integer("channels_last", 1) != 0;
+  const DType dtype = x->type.dtype;
+  RTX_ASSIGN(Value * y, c.cast(x, DType::f32));
+  if (is_last) {
+    RTX_ASSIGN(y, c.transpose(y, {0, 3, 1, 2}));
+  }
+  const Shape shape = y->type.shape;
+  auto in_group = groups > 0 ? shape[1].divided_by(groups) : std::nullopt;
+  if (!in_group) return c.invalid("E321", concat("groups ", groups, " does not divide ", shape[1].str()));
+  RTX_ASSIGN(y, c.reshape(y, {shape[0], groups, *in_group, shape[2], shape[3]}));
+  RTX_ASSIGN(Moments m, moments(c, y, axes_from(2, 5), c.real("epsilon", 1e-5f), true));
+  RTX_ASSIGN(y, c.emit(Op::mul, {m.centred, m.inverse_deviation}));
+  RTX_ASSIGN(y, c.reshape(y, shape));
+  RTX_ASSIGN(Value * gamma, per_channel(c, 1, 4, DType::f32));
+  RTX_ASSIGN(Value * beta, per_channel(c, 2, 4, DType::f32));
+  RTX_ASSIGN(y, c.emit(Op::mul, {y, gamma}));
+  RTX_ASSIGN(y, c.emit(Op::add, {y, beta}));
+  if (activation == 1) {
+    RTX_ASSIGN(y, c.emit(Op::silu, {y}));
+  }
+  RTX_ASSIGN(y, c.cast(y, dtype));
+  if (!is_last) return y;
+  return c.transpose(y, {0, 2, 3, 1});
+}
+
+Result<void> group_norm(Conversion& c) {
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * y, group_norm_of(c, x));
+  c.set(0, y);
+  return Ok{};
+}
+
+// The norm of X + skip + bias, which is output 1. skip may be one vector of channels for each image.
+Result<void> skip_group_norm(Conversion& c) {
+  RTX_ASSIGN(Value * x, c.input(0));
+  RTX_ASSIGN(Value * skip, c.input(3));
+  if (x->type.rank() != 4) return c.invalid("E327", "the input must have rank 4").with_got(x->type.str());
+  const bool is_last = c.integer("channels_last", 1) != 0;
+  if (skip->type.rank() == 2) {
+    const Dim batch = skip->type.shape[0], channels = skip->type.shape[1];
+    RTX_ASSIGN(skip, c.reshape(skip, is_last ? Shape{batch, 1, 1, channels} : Shape{batch, channels, 1, 1}));
+  }
+  RTX_TRY(c.need_rank(skip, 4));
+  RTX_ASSIGN(Value * sum, c.emit(Op::add, {x, skip}));
+  if (c.has(4)) {
+    RTX_TRY(c.need_rank(4, 1));
+    RTX_ASSIGN(Value * bias, c.input(4));
+    const Dim channels = bias->type.shape[0];
+    RTX_ASSIGN(bias, c.reshape(bias, is_last ? Shape{channels} : Shape{channels, 1, 1}));
+    RTX_ASSIGN(sum, c.emit(Op::add, {sum, bias}));
+  }
+  RTX_ASSIGN(Value * y, group_norm_of(c, sum));
+  c.set(0, y);
+  if (c.wants(1)) c.set(1, sum);
+  return Ok{};
+}
+
 // Inference: (x - mean) / sqrt(var + epsilon) * scale + bias with stored statistics.
 Result<void> batch_normalization(Conversion& c) {
   if (c.integer("training_mode", 0) != 0) return c.unsupported("training mode");
@@ -340,6 +402,8 @@ constinit const Converter normalization_converters[] = {
     {"LpNormalization", 1, lp_normalization, never, "axis p"},
     {"LayerNormalization", 1, layer_normalization, never, norm_attributes, 2, 3, "com.microsoft", 3},
     {"SimplifiedLayerNormalization", 1, rms_normalization, never, norm_attributes, 2, 2, "com.microsoft", 2},
+    {"GroupNorm", 1, group_norm, never, "activation channels_last epsilon groups", 3, 3, "com.microsoft"},
+    {"SkipGroupNorm", 1, skip_group_norm, never, "activation channels_last epsilon groups", 4, 5, "com.microsoft", 2},
     {"EmbedLayerNormalization", 1, embed_layer_normalization<false>, never, "epsilon mask_index_type", 7, 9,
      "com.microsoft", 3, 1u << 1 | 1u << 4},
     {"QEmbedLayerNormalization", 1, embed_layer_normalization<true>, never, "epsilon", 18, 18, "com.microsoft", 2,

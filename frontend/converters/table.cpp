@@ -33,6 +33,9 @@ std::span<const std::span<const Converter>> all_converters() {
       einsum_table(),
       slicing_table(),
       sequence_table(),
+      linear_attention_table(),
+      decoder_attention_table(),
+      position_bias_table(),
   };
   return tables;
 }

@@ -32,5 +32,8 @@ std::span<const Converter> packed_weights_table();
 std::span<const Converter> einsum_table();
 std::span<const Converter> slicing_table();
 std::span<const Converter> sequence_table();
+std::span<const Converter> linear_attention_table();
+std::span<const Converter> decoder_attention_table();
+std::span<const Converter> position_bias_table();
 
 }  // namespace rtx::onnx
