@@ -91,10 +91,11 @@ void print_passes() {
   for (const rtx::PassEntry& pass : rtx::all_passes()) {
     std::printf("%-32s %s\n", std::string(pass.name).c_str(), std::string(pass.summary).c_str());
   }
-  std::string canonical;
-  for (std::string_view name : rtx::canonical_pipeline())
-    canonical += (canonical.empty() ? "" : ",") + std::string(name);
-  std::printf("%-32s = %s\n", "canonical", canonical.c_str());
+  const auto print_pipeline = [](const char* name, std::span<const std::string_view> passes) {
+    std::printf("%-32s = %s\n", name, rtx::join(passes, ",", [](std::string_view pass) { return pass; }).c_str());
+  };
+  print_pipeline("canonical", rtx::canonical_pipeline());
+  print_pipeline("optimize", rtx::optimize_pipeline());
 }
 
 Result<void> optimize(const Arguments& arguments, const rtx::cli::Tool& tool) {
@@ -141,9 +142,9 @@ int main(int argc, char** argv) {
   app.add_option("module", arguments.input, "IR file, or - for stdin")->capture_default_str();
   app.add_option("-o,--output", arguments.output, "Where the IR goes, or - for stdout; weights go beside a file")
       ->capture_default_str();
-  app.add_option(
-      "--passes", arguments.passes,
-      "Passes to run, separated by commas; 'canonical' stands for its pipeline (default: none, only verify)");
+  app.add_option("--passes", arguments.passes,
+                 "Passes to run, separated by commas; 'canonical' and 'optimize' stand for their pipelines (default: "
+                 "none, only verify)");
   app.add_option("--weights", arguments.weights,
                  "The safetensors file of the module (default: the one of the same name beside it, if there)");
   app.add_flag("--list-passes", arguments.list_passes, "Print the passes and exit");

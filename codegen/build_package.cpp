@@ -53,6 +53,14 @@ Result<void> make_canonical(Module& module, const BuildOptions& options) {
   return dump(options, "canonical.rtxir", options.dump ? print(module) : std::string());
 }
 
+Result<void> optimize(Module& module, const BuildOptions& options) {
+  Phase phase(options, "optimize");
+  PipelineOptions pipeline;
+  pipeline.verify_each = false;
+  RTX_TRY(run_optimize_pipeline(module, pipeline));
+  return dump(options, "optimized.rtxir", options.dump ? print(module) : std::string());
+}
+
 Result<package::FileEntry> describe_file(const std::string& folder, std::string_view name) {
   RTX_ASSIGN(std::shared_ptr<const File> file, File::open(concat(folder, "/", name)));
   RTX_ASSIGN(std::string hash, sha256_hex(*file));
@@ -70,6 +78,7 @@ Result<void> dump_kernels(const ModulePlan& plan, const BuildOptions& options) {
 
 Result<ModulePlan> plan(Module& module, const BuildOptions& options) {
   RTX_TRY(make_canonical(module, options));
+  RTX_TRY(optimize(module, options));
   {
     Phase phase(options, "fuse");
     RTX_TRY(form_fusions(module));

@@ -43,6 +43,7 @@ AttributeValue parse_fallback(const AttributeSpec& attribute) {
     case AttrKind::dtype:
       return *parse_dtype(text);
     case AttrKind::dim:
+      return Dim(static_cast<int64_t>(std::stoll(std::string(text))));
     case AttrKind::dims:
     case AttrKind::tensor:
       break;

@@ -49,6 +49,28 @@ Value* merge_transposes(Operation& root, Rewriter& rewriter) {
   return rewriter.make(Op::transpose, {inner->operand(0)}, {{"perm", std::move(perm)}});
 }
 
+// reshape(transpose(reshape(x, [b*h, s, d])), [b, h, d, s]) -> transpose(reshape(x, [b, h, s, d]))   (a transpose that
+// keeps the first axis, which the outer reshape splits)
+Value* split_before_transpose(Operation& root, Rewriter& rewriter) {
+  Operation* transpose = defined_by(root.operand(0), Op::transpose);
+  Operation* inner = transpose ? defined_by(transpose->operand(0), Op::reshape) : nullptr;
+  if (!inner || !root.operand(0)->has_one_use()) return nullptr;
+  const std::vector<int64_t>& old_perm = transpose->attributes.integers("perm");
+  const Shape &from = inner->result()->type.shape, &to = root.result()->type.shape;
+  if (old_perm.empty() || old_perm[0] != 0 || to.size() <= from.size()) return nullptr;
+  const size_t extra = to.size() - from.size();
+  for (size_t axis = 1; axis < from.size(); ++axis) {
+    if (to[axis + extra] != from[static_cast<size_t>(old_perm[axis])]) return nullptr;
+  }
+  Shape split(to.begin(), to.begin() + static_cast<int64_t>(extra) + 1);
+  split.insert(split.end(), from.begin() + 1, from.end());
+  std::vector<int64_t> perm;
+  for (size_t axis = 0; axis <= extra; ++axis) perm.push_back(static_cast<int64_t>(axis));
+  for (size_t axis = 1; axis < from.size(); ++axis) perm.push_back(old_perm[axis] + static_cast<int64_t>(extra));
+  Value* early = rewriter.make(Op::reshape, {inner->operand(0)}, {{"shape", std::move(split)}});
+  return early ? rewriter.make(Op::transpose, {early}, {{"perm", std::move(perm)}}) : nullptr;
+}
+
 // --- slice, concat, pad ---
 
 // slice(x) of everything -> x
@@ -199,6 +221,7 @@ Value* matmul_of_transpose(Operation& root, Rewriter& rewriter) {
 constexpr Rule rules[] = {
     {Op::reshape, same_type},
     {Op::reshape, skip_inner},
+    {Op::reshape, split_before_transpose},
     {Op::broadcast, same_type},
     {Op::broadcast, skip_inner},
     {Op::broadcast, broadcast_to_reshape},

@@ -11,9 +11,11 @@
 #include "passes/canonicalize.h"
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/eliminate_dead_values.h"
+#include "passes/expand_composites.h"
 #include "passes/fold_constants.h"
 #include "passes/infer_and_check.h"
 #include "passes/mark_canonical.h"
+#include "passes/recover_composites.h"
 
 namespace rtx {
 
@@ -27,6 +29,8 @@ constexpr PassEntry passes[] = {
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, "merge operations that compute the same",
      Stage::canonical},
     {"eliminate_dead_values", eliminate_dead_values, "erase operations without uses", Stage::planned},
+    {"recover_composites", recover_composites, "recognise norms, activations, rope and attention", Stage::canonical},
+    {"expand_composites", expand_composites, "write rope and attention as core operations", Stage::canonical},
     {"mark_canonical", mark_canonical, "move the module to stage canonical", Stage::canonical},
 };
 
@@ -38,6 +42,16 @@ constexpr std::string_view canonical[] = {
     "canonicalize",                     // what folding and merging brought together
     "eliminate_dead_values",            // the weights that folding replaced
     "mark_canonical",
+};
+
+constexpr std::string_view optimize[] = {
+    "recover_composites",
+    "canonicalize",                     // moves around what was recovered: k no longer stands transposed
+    "eliminate_common_subexpressions",  // the tables of rope, recovered once a use
+    "expand_composites",                // until a planner takes them whole
+    "canonicalize",
+    "eliminate_common_subexpressions",
+    "eliminate_dead_values",
 };
 
 const PassEntry* find_pass(std::string_view name) {
@@ -102,6 +116,7 @@ bool round_trip_requested() {
 
 std::span<const PassEntry> all_passes() { return passes; }
 std::span<const std::string_view> canonical_pipeline() { return canonical; }
+std::span<const std::string_view> optimize_pipeline() { return optimize; }
 
 Result<std::vector<std::string>> parse_pass_list(std::string_view text) {
   std::vector<std::string> names;
@@ -111,6 +126,8 @@ Result<std::vector<std::string>> parse_pass_list(std::string_view text) {
     text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
     if (name == "canonical") {
       names.insert(names.end(), std::begin(canonical), std::end(canonical));
+    } else if (name == "optimize") {
+      names.insert(names.end(), std::begin(optimize), std::end(optimize));
     } else if (find_pass(name)) {
       names.emplace_back(name);
     } else {
@@ -145,6 +162,11 @@ Result<PipelineReport> run_pipeline(Module& module, std::span<const std::string>
 
 Result<PipelineReport> run_canonical_pipeline(Module& module, PipelineOptions options) {
   std::vector<std::string> names(std::begin(canonical), std::end(canonical));
+  return run_pipeline(module, names, std::move(options));
+}
+
+Result<PipelineReport> run_optimize_pipeline(Module& module, PipelineOptions options) {
+  std::vector<std::string> names(std::begin(optimize), std::end(optimize));
   return run_pipeline(module, names, std::move(options));
 }
 

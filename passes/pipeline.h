@@ -22,8 +22,10 @@ struct PassEntry {
 std::span<const PassEntry> all_passes();
 // The passes that take a module from `imported` to `canonical`.
 std::span<const std::string_view> canonical_pipeline();
+// The passes that prepare a canonical module for fusing.
+std::span<const std::string_view> optimize_pipeline();
 
-// "a,b,c" to names; "canonical" stands for its pipeline. An unknown name is E010.
+// "a,b,c" to names; "canonical" and "optimize" stand for their pipelines. An unknown name is E010.
 Result<std::vector<std::string>> parse_pass_list(std::string_view text);
 
 struct PassTiming {
@@ -54,8 +56,9 @@ struct PipelineReport {
 // Runs the passes in order. After an error the module may be half changed and must not be used.
 Result<PipelineReport> run_pipeline(Module& module, std::span<const std::string> names, PipelineOptions options = {});
 
-// The canonical pipeline with default options: what rtx-compile runs.
+// What rtx-compile runs, one after the other.
 Result<PipelineReport> run_canonical_pipeline(Module& module, PipelineOptions options = {});
+Result<PipelineReport> run_optimize_pipeline(Module& module, PipelineOptions options = {});
 
 // The first line of a reproducer file, and the pass list in it (empty if the text is not one).
 std::string reproducer_line(std::span<const std::string> names);

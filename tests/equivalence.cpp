@@ -77,6 +77,23 @@ bool same_bits(const Tensor& a, const Tensor& b, std::string& where) {
   return true;
 }
 
+bool is_close(const Tensor& a, const Tensor& b, double tolerance, std::string& where) {
+  if (a.dtype != b.dtype || a.shape != b.shape || !is_float(a.dtype)) return same_bits(a, b, where);
+  double error = 0, size = 0;
+  for (int64_t i = 0, n = a.element_count(); i < n; ++i) {
+    const double x = a.f64(i), y = b.f64(i);
+    if (x == y || (std::isnan(x) && std::isnan(y))) {
+      size += std::isfinite(x) ? x * x : 0;
+    } else {
+      error += (x - y) * (x - y);
+      size += x * x;
+    }
+  }
+  if (std::sqrt(error) <= tolerance * std::sqrt(size)) return true;
+  where = concat(a.type_str(), " is off by ", std::sqrt(error), " of ", std::sqrt(size));
+  return false;
+}
+
 SymbolValues random_binding(const Module& module, Random& random) {
   SymbolValues values;
   for (const auto& [name, range] : module.symbols) {
@@ -104,7 +121,7 @@ Result<std::vector<Tensor>> random_inputs(const Function& function, const Symbol
 
 }  // namespace
 
-std::optional<std::string> find_difference(const Module& before, const Module& after, uint64_t seed) {
+std::optional<std::string> find_difference(const Module& before, const Module& after, uint64_t seed, double tolerance) {
   if (before.functions.size() != after.functions.size()) return "the number of functions differs";
   Random random(seed);
   for (const auto& function : before.functions) {
@@ -115,7 +132,7 @@ std::optional<std::string> find_difference(const Module& before, const Module& a
     std::string last_error;
     for (int round = 0; round < 16; ++round) {
       SymbolValues symbols = random_binding(before, random);
-      Result<std::vector<Tensor>> inputs = random_inputs(*function, symbols, random, round % 2 == 1);
+      Result<std::vector<Tensor>> inputs = random_inputs(*function, symbols, random, tolerance == 0 && round % 2 == 1);
       if (!inputs) continue;
       Result<std::vector<Tensor>> expected = evaluate(*function, *inputs, *before.weights, before.symbols);
       if (!expected) {  // not every binding suits every module: a slice may leave its axis
@@ -127,7 +144,9 @@ std::optional<std::string> find_difference(const Module& before, const Module& a
       if (!got) return concat("evaluation fails after the change: ", to_string(got.error().first()));
       for (size_t i = 0; i < expected->size(); ++i) {
         std::string where;
-        if (!same_bits((*expected)[i], (*got)[i], where)) {
+        const bool same = tolerance > 0 ? is_close((*expected)[i], (*got)[i], tolerance, where)
+                                        : same_bits((*expected)[i], (*got)[i], where);
+        if (!same) {
           return concat("output \"", function->output_names[i], "\" of '", function->name, "' in round ", round,
                         " of seed ", static_cast<int64_t>(seed), ": ", where);
         }

@@ -31,7 +31,9 @@ Tensor random_tensor(DType dtype, std::vector<int64_t> shape, Random& random, bo
 void fill_weights(Module& module);
 
 // Evaluates every function of both modules on the same random inputs, under several bindings of the symbols, and
-// compares the outputs bit by bit; any NaN equals any NaN. Returns what differs first.
-std::optional<std::string> find_difference(const Module& before, const Module& after, uint64_t seed);
+// compares the outputs bit by bit; any NaN equals any NaN. With a tolerance inputs are finite, and floats need only be
+// that close: norm of the difference over the norm of what it was. Returns what differs first.
+std::optional<std::string> find_difference(const Module& before, const Module& after, uint64_t seed,
+                                           double tolerance = 0);
 
 }  // namespace rtx::testing

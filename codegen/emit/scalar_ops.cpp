@@ -263,6 +263,8 @@ std::optional<std::string> scalar_expression(KernelWriter& writer, const Operati
     case Op::quantize:
     case Op::dequantize:
     case Op::unpack_bits:
+    case Op::attention:
+    case Op::rope:
       return std::nullopt;
   }
   return round_expression(writer, dtype, text);

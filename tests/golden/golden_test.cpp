@@ -77,7 +77,7 @@ std::string diff(const std::string& expected, const std::string& got) {
 // The first line says why the case exists.
 bool has_reason(const std::string& text) { return text.starts_with("# ") && text.find('\n') > 12; }
 
-void check_pass_file(const std::string& path, const std::string& pass) {
+void check_pass_file(const std::string& path, const std::string& pass, double tolerance) {
   std::string text = read(path);
   size_t split = text.find(expect_line);
   std::string input = text.substr(0, split);
@@ -97,7 +97,8 @@ void check_pass_file(const std::string& path, const std::string& pass) {
   std::string result =
       output == print(*before) ? concat(input, expect_line, " unchanged\n") : concat(input, expect_line, "\n", output);
   // Before blessing: what computes something else is never an expected output.
-  std::optional<std::string> difference = find_difference(*before, **module, 1);
+  const bool narrow = input.find("f16>") != std::string::npos;  // one rounding in place of several
+  std::optional<std::string> difference = find_difference(*before, **module, 1, narrow ? 500 * tolerance : tolerance);
   REQUIRE_MESSAGE(!difference, path, ": the pass changes what is computed: ", difference.value_or(""));
   if (result == text) return;
   if (blessing()) {
@@ -107,12 +108,12 @@ void check_pass_file(const std::string& path, const std::string& pass) {
   FAIL_CHECK(path, " differs:\n", diff(text, result), "to accept: RTX_BLESS=1 ctest --preset dev -L golden");
 }
 
-void check_pass_folder(const std::string& pass) {
+void check_pass_folder(const std::string& pass, double tolerance = 0) {
   std::vector<std::string> paths = files_in(golden_folder(pass));
   CHECK(!paths.empty());
   for (const std::string& path : paths) {
     CAPTURE(path);
-    check_pass_file(path, pass);
+    check_pass_file(path, pass, tolerance);
   }
 }
 
@@ -161,6 +162,8 @@ TEST_CASE("eliminate_common_subexpressions gives the expected modules") {
 }
 TEST_CASE("eliminate_dead_values gives the expected modules") { check_pass_folder("eliminate_dead_values"); }
 TEST_CASE("infer_and_check gives the expected modules") { check_pass_folder("infer_and_check"); }
+TEST_CASE("recover_composites gives the expected modules") { check_pass_folder("recover_composites", 2e-6); }
+TEST_CASE("expand_composites gives the expected modules") { check_pass_folder("expand_composites", 2e-6); }
 TEST_CASE("the canonical pipeline gives the expected modules") { check_pass_folder("canonical"); }
 
 TEST_CASE("modules that break a rule are refused on the right line with the right error") {

@@ -426,6 +426,48 @@ with np.errstate(all="ignore"):
          np.array([[1, 2, 0, 15], [10, 8, 7, 0]], u8), "bits = 4")
     case("unpack_bits_2", "unpack_bits", [np.array([0b11100100, 0b00011011], u8)],
          np.array([0, 1, 2, 3, 3, 2, 1, 0], u8), "bits = 2")
+q, k, v = randn(1, 4, 3, 2), randn(1, 2, 5, 2), randn(1, 2, 5, 3)
+keep, slope = np.array([[[[1, 1, 0, 1, 1]]]], bool), randn(4, 1, 5)
+
+
+def attention(scale=1.0, softcap=0.0, hidden=None, fill=-inf, bias=0.0, guard=False):
+    """numpy's attention over q, k, v with the kv heads repeated; `hidden` [3, 5] or more is where fill is added."""
+    scores = q.astype(f64) @ np.repeat(k, 2, 1).astype(f64).swapaxes(2, 3) * scale
+    if softcap:
+        scores = softcap * np.tanh(scores / softcap)
+    if hidden is not None:
+        scores = scores + np.where(hidden, fill, 0)
+    scores = scores + bias
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(scores - scores.max(3, keepdims=True))
+        weights = weights / weights.sum(3, keepdims=True)
+    if guard:
+        weights[np.broadcast_to((scores == -inf).all(3, keepdims=True), weights.shape)] = 0
+    return (weights @ np.repeat(v, 2, 1).astype(f64)).astype(f32)
+
+
+i, j = np.arange(3)[:, None], np.arange(5)[None, :]
+case("attention", "attention", [q, k, v], attention(0.5), "scale = 0.5")
+case("attention_softcap", "attention", [q, k, v], attention(2, 1.5), "scale = 2, softcap = 1.5")
+case("attention_causal", "attention", [q, k, v], attention(hidden=j > i), "scale = 1, causal = true")
+case("attention_causal_past", "attention", [q, k, v], attention(hidden=j > i + 2), "scale = 1, causal = true, offset = 2")
+case("attention_window", "attention", [q, k, v], attention(hidden=(j > i + 2) | (j <= i)),
+     "scale = 1, causal = true, offset = 2, window = 2")
+case("attention_masks", "attention", [q, k, v, keep, slope], attention(hidden=~keep, bias=slope), "scale = 1")
+case("attention_finite_fill", "attention", [q, k, v], attention(hidden=j > i - 1, fill=-3.0),
+     "scale = 1, causal = true, offset = -1, fill = -3")
+case("attention_row_without_keys", "attention", [q, k, v], attention(hidden=j > i - 1),
+     "scale = 1, causal = true, offset = -1")
+case("attention_guarded_row", "attention", [q, k, v], attention(hidden=j > i - 1, guard=True),
+     "scale = 1, causal = true, offset = -1, guard = true")
+x, angle = randn(2, 3, 6), randn(3, 2).astype(f64)
+a, b = x[..., 0:2].astype(f64), x[..., 2:4].astype(f64)
+turned = np.concatenate([a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle), x[..., 4:]], 2)
+tables = [np.cos(angle), np.sin(angle)]
+case("rope", "rope", [x.astype(f64)] + tables, turned)
+a, b = x[..., 0:4:2].astype(f64), x[..., 1:4:2].astype(f64)
+pairs = np.stack([a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)], 3).reshape(2, 3, 4)
+case("rope_interleaved", "rope", [x.astype(f64)] + tables, np.concatenate([pairs, x[..., 4:]], 2), "interleaved = true")
 
 path = pathlib.Path(__file__).with_name("op_values.rtxir")
 path.write_text("# Results and what numpy says they are; written by make_op_values.py.\nrtxir 1\nstage imported\n" +
