@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "codegen/emit/element_emitter.h"
-#include "codegen/expand_composites.h"
+#include "passes/expand_composites.h"
 
 namespace rtx::codegen {
 namespace {
@@ -195,7 +195,8 @@ Result<void> form_in(Module& module, Block& block) {
 }  // namespace
 
 Result<void> form_fusions(Module& module) {
-  RTX_TRY(expand_composites(module));
+  PassContext context;
+  RTX_TRY(expand_composites(module, context));
   for (const auto& function : module.functions) RTX_TRY(form_in(module, function->block));
   module.stage = Stage::fused;
   return Ok{};

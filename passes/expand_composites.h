@@ -1,4 +1,5 @@
-// Writes rope and attention as core operations, for devices that have no kernel for them. Results stay within rounding.
+// Replaces the composite operations that have an expansion (OpSpec::expand) by it. What the expansions compute from
+// scales and zero points only is folded where it is small; what is quantised stays as it is.
 #pragma once
 
 #include "passes/pass.h"

@@ -30,7 +30,7 @@ constexpr PassEntry passes[] = {
      Stage::canonical},
     {"eliminate_dead_values", eliminate_dead_values, "erase operations without uses", Stage::planned},
     {"recover_composites", recover_composites, "recognise norms, activations, rope and attention", Stage::canonical},
-    {"expand_composites", expand_composites, "write rope and attention as core operations", Stage::canonical},
+    {"expand_composites", expand_composites, "write composite operations as the core operations they stand for", Stage::canonical},
     {"mark_canonical", mark_canonical, "move the module to stage canonical", Stage::canonical},
 };
 
@@ -48,7 +48,7 @@ constexpr std::string_view optimize[] = {
     "recover_composites",
     "canonicalize",                     // moves around what was recovered: k no longer stands transposed
     "eliminate_common_subexpressions",  // the tables of rope, recovered once a use
-    "expand_composites",                // until a planner takes them whole
+    "expand_composites",                // those that no planner takes whole
     "canonicalize",
     "eliminate_common_subexpressions",
     "eliminate_dead_values",

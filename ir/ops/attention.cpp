@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "ir/ops/attention_expansion.h"
 #include "ir/ops/loops.h"
 #include "ir/ops/records.h"
 #include "ir/ops/rules.h"
@@ -165,6 +166,7 @@ constinit const OpSpec op_attention = {
     .traits = trait_variadic,
     .infer = infer_attention,
     .evaluate = evaluate_attention,
+    .expand = expand_attention,
 };
 
 // rope_c1: cos and sin have one shape; rope_c2: it is [..., pairs] and broadcasts to x but for the last axis
@@ -178,6 +180,7 @@ constinit const OpSpec op_rope = {
     .attributes = {{{"interleaved", AttrKind::boolean, "false"}}},
     .infer = infer_rope,
     .evaluate = evaluate_rope,
+    .expand = expand_rope,
 };
 
 }  // namespace rtx
