@@ -35,8 +35,12 @@ void add_onnx_options(CLI::App& app, OnnxOptions& options) {
                  "Folder inside which external data may be reached through symbolic links (default: links are refused)")
       ->type_name("DIR");
   onnx::ReadLimits& limits = options.read.limits;
+  constexpr int64_t largest_limit = int64_t{1} << 60;  // so that one more never overflows
   const auto limit = [&](const char* name, int64_t& value, const char* text) {
-    app.add_option(name, value, text)->group("Limits on the model")->check(CLI::PositiveNumber)->capture_default_str();
+    app.add_option(name, value, text)
+        ->group("Limits on the model")
+        ->check(CLI::Range(int64_t{1}, largest_limit))
+        ->capture_default_str();
   };
   limit("--max-file-bytes", limits.max_file_bytes, "Bytes of the model file");
   limit("--max-wire-fields", limits.max_wire_fields, "Fields in the model file");

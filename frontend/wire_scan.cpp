@@ -201,8 +201,10 @@ class Scanner {
   // A few bytes of the file can ask for hundreds of memory.
   bool count_memory(int64_t bytes) {
     memory_ += bytes;
-    const int64_t limit = free_memory_bytes + limits_.max_expansion * file_.size();
-    if (memory_ <= limit) return true;
+    int64_t limit = 0;
+    if (__builtin_mul_overflow(limits_.max_expansion, file_.size(), &limit) ||
+        __builtin_add_overflow(limit, free_memory_bytes, &limit) || memory_ <= limit)
+      return true;
     return fail(limit_error("E501", "the file would take too much memory", "bytes", memory_, limit, "--max-expansion"));
   }
 
