@@ -15,6 +15,7 @@
 #include "passes/fold_constants.h"
 #include "passes/infer_and_check.h"
 #include "passes/mark_canonical.h"
+#include "passes/merge_products.h"
 #include "passes/recover_composites.h"
 
 namespace rtx {
@@ -30,6 +31,7 @@ constexpr PassEntry passes[] = {
      Stage::canonical},
     {"eliminate_dead_values", eliminate_dead_values, "erase operations without uses", Stage::planned},
     {"recover_composites", recover_composites, "recognise norms, activations, rope and attention", Stage::canonical},
+    {"merge_products", merge_products, "one product for those that share their left operand", Stage::canonical},
     {"expand_composites", expand_composites, "write composite operations as the core operations they stand for", Stage::canonical},
     {"mark_canonical", mark_canonical, "move the module to stage canonical", Stage::canonical},
 };
@@ -48,6 +50,9 @@ constexpr std::string_view optimize[] = {
     "recover_composites",
     "canonicalize",                     // moves around what was recovered: k no longer stands transposed
     "eliminate_common_subexpressions",  // the tables of rope, recovered once a use
+    "merge_products",                   // q, k and v are known by the attention that they reach
+    "fold_constants",                   // the joined weights
+    "eliminate_dead_values",            // and those that were joined
     "expand_composites",                // those that no planner takes whole
     "canonicalize",
     "eliminate_common_subexpressions",

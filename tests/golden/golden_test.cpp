@@ -163,6 +163,7 @@ TEST_CASE("eliminate_common_subexpressions gives the expected modules") {
 TEST_CASE("eliminate_dead_values gives the expected modules") { check_pass_folder("eliminate_dead_values"); }
 TEST_CASE("infer_and_check gives the expected modules") { check_pass_folder("infer_and_check"); }
 TEST_CASE("recover_composites gives the expected modules") { check_pass_folder("recover_composites", 2e-6); }
+TEST_CASE("merge_products gives the expected modules") { check_pass_folder("merge_products"); }
 TEST_CASE("expand_composites gives the expected modules") { check_pass_folder("expand_composites", 2e-6); }
 TEST_CASE("the canonical pipeline gives the expected modules") { check_pass_folder("canonical"); }
 
