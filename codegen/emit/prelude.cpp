@@ -150,6 +150,49 @@ constexpr PreludeFunction functions[] = {
   if (index < 0) index += bound;
   return index < 0 ? 0 : index >= bound ? bound - 1 : index;
 })"},
+    // Tensor cores, by the 32 threads of a warp together (PTX ISA, "mma.m16n8k16"): c[16, 8] += a[16, 16] * b[16, 8],
+    // f32
+    // sums. Thread t = 4 g + q holds pairs of neighbours: a[0] = A[g][2q..], a[1] = A[g + 8][2q..], a[2] = A[g][2q
+    // + 8..],
+    // a[3] = A[g + 8][2q + 8..]; b[0] = B[2q..][g], b[1] = B[2q + 8..][g]; c[0..1] = C[g][2q..], c[2..3] = C[g +
+    // 8][2q..].
+    {"rtx_mma_f16", "",
+     "__device__ __forceinline__ void rtx_mma_f16(float* c, const unsigned* a, const unsigned* b) { "
+     "asm(\"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+     "{%0, %1, %2, %3};\" : \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\"(c[3]) : \"r\"(a[0]), \"r\"(a[1]), "
+     "\"r\"(a[2]), "
+     "\"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1])); }"},
+    {"rtx_mma_bf16", "",
+     "__device__ __forceinline__ void rtx_mma_bf16(float* c, const unsigned* a, const unsigned* b) { "
+     "asm(\"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+     "{%0, %1, %2, %3};\" : \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\"(c[3]) : \"r\"(a[0]), \"r\"(a[1]), "
+     "\"r\"(a[2]), "
+     "\"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1])); }"},
+    // Four 8 x 8 tiles of 16-bit elements from shared memory: thread 8 i + j gives the address of row j of tile i (a
+    // multiple of 16), and r[i] of thread 4 g + q is elements 2q and 2q + 1 of row g of tile i; transposed: of column
+    // g.
+    {"rtx_load_tiles", "",
+     "__device__ __forceinline__ void rtx_load_tiles(unsigned* r, const void* row) { "
+     "asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\" : \"=r\"(r[0]), "
+     "\"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"r\"((unsigned)__cvta_generic_to_shared(row)) : \"memory\"); }"},
+    {"rtx_load_tiles_transposed", "",
+     "__device__ __forceinline__ void rtx_load_tiles_transposed(unsigned* r, const void* row) { "
+     "asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\" : \"=r\"(r[0]), "
+     "\"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"r\"((unsigned)__cvta_generic_to_shared(row)) : \"memory\"); }"},
+    // 16 bytes to shared memory, not waiting; of `bytes` below 16 the rest becomes zeros. Both addresses are multiples
+    // of
+    // 16. Copies are counted in groups, each closed by rtx_copy_commit; rtx_copy_wait<n> waits for all groups but the
+    // last n, of this thread.
+    {"rtx_copy_async", "",
+     "__device__ __forceinline__ void rtx_copy_async(void* to, const void* from, int bytes) { asm "
+     "volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" :: \"r\"((unsigned)__cvta_generic_to_shared(to)), "
+     "\"l\"(from), \"r\"(bytes) : \"memory\"); }"},
+    {"rtx_copy_commit", "",
+     "__device__ __forceinline__ void rtx_copy_commit() { asm volatile(\"cp.async.commit_group;\" ::: \"memory\"); }"},
+    {"rtx_copy_wait", "",
+     "template <int groups> __device__ __forceinline__ void rtx_copy_wait() { asm volatile(\"cp.async.wait_group %0;\" "
+     ":: "
+     "\"n\"(groups) : \"memory\"); }"},
 };
 
 }  // namespace

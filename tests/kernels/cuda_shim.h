@@ -1,8 +1,9 @@
 // CUDA C++ on a CPU, as much of it as generated kernels use: compiled in front of their text by emulator.cpp. Threads
-// of a block that meet at barriers or shuffles are fibers, switched in turn; each barrier is one round.
+// of a block that meet at barriers, shuffles or matrix products are fibers; one that waits lets the others run.
 #include <ucontext.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -10,7 +11,7 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(threads)
-#define __align__(bytes) alignas(bytes)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static
 
 struct Dim3 {
@@ -60,32 +61,93 @@ inline unsigned short rtx_f32_to_bf16(float value) {
 
 namespace shim {
 
+// Threads that wait for each other: a block, or a warp. Those that have ended are not waited for.
+struct Group {
+  unsigned alive, arrived, meetings;
+};
+
+struct Copy {
+  void* to;
+  const void* from;
+  int bytes, group;
+};
+
 struct Fiber {
   ucontext_t context;
   std::vector<char> stack;
   Dim3 thread;
+  unsigned number;
   bool done;
+  unsigned exchanges;        // with its warp
+  int copy_group;            // the number of groups closed
+  std::vector<Copy> copies;  // begun and not waited for
 };
 static std::vector<Fiber> fibers;
 static Fiber* current;
 static ucontext_t scheduler;
 static void (*kernel)(void**);
 static void** arguments;
-static unsigned char exchange[1024][8];
+static Group block, warps[32];
+// What each thread gives to its warp. Two places in turn: a thread is never two exchanges ahead of another.
+static unsigned char exchanged[2][1024][32];
 
 inline void yield() { swapcontext(&current->context, &scheduler); }
 inline void fiber_main() {
   kernel(arguments);
   current->done = true;
+  --block.alive;
+  --warps[current->number / 32].alive;
 }
+
+inline void meet(Group& group) {
+  const unsigned meeting = group.meetings;
+  ++group.arrived;
+  while (group.meetings == meeting) {
+    if (group.arrived == group.alive) {
+      group.arrived = 0;
+      ++group.meetings;
+    } else {
+      yield();
+    }
+  }
+}
+
+// Gives `value` to the warp; of() then reads what a lane gave.
+template <typename T>
+class Exchange {
+ public:
+  explicit Exchange(const T& value) : place_(current->exchanges++ % 2), first_(current->number / 32 * 32) {
+    static_assert(sizeof(T) <= sizeof exchanged[0][0]);
+    std::memcpy(exchanged[place_][current->number], &value, sizeof value);
+    meet(warps[current->number / 32]);
+  }
+  unsigned lane() const { return current->number % 32; }
+  T of(unsigned lane) const {
+    T value;
+    std::memcpy(&value, exchanged[place_][first_ + lane], sizeof value);
+    return value;
+  }
+
+ private:
+  unsigned place_, first_;
+};
 
 inline void run_block_in_rounds() {
   fibers.resize(blockDim.x * blockDim.y);
+  block = {(unsigned)fibers.size(), 0, 0};
+  for (unsigned i = 0; i < 32; ++i) {
+    const unsigned before = i * 32, all = (unsigned)fibers.size();
+    warps[i] = {all <= before ? 0 : all - before < 32 ? all - before : 32, 0, 0};
+  }
   for (unsigned i = 0; i < fibers.size(); ++i) {
     Fiber& fiber = fibers[i];
     fiber.stack.resize(64 << 10);
     fiber.thread = {i % blockDim.x, i / blockDim.x, 0};
+    fiber.number = i;
     fiber.done = false;
+    fiber.exchanges = 0;
+    fiber.copy_group = 0;
+    fiber.copies.clear();
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.data();
     fiber.context.uc_stack.ss_size = fiber.stack.size();
@@ -115,17 +177,67 @@ inline void run_block_in_sequence() {
 
 }  // namespace shim
 
-inline void __syncthreads() { shim::yield(); }
+inline void __syncthreads() { shim::meet(shim::block); }
+inline void __syncwarp() { shim::meet(shim::warps[shim::current->number / 32]); }
 
 template <typename T>
 T __shfl_xor_sync(unsigned, T value, int lanes) {
-  const unsigned thread = threadIdx.x + threadIdx.y * blockDim.x;
-  std::memcpy(shim::exchange[thread], &value, sizeof value);
-  shim::yield();
-  T other;
-  std::memcpy(&other, shim::exchange[thread ^ (unsigned)lanes], sizeof other);
-  shim::yield();
-  return other;
+  const shim::Exchange<T> warp(value);
+  return warp.of(warp.lane() ^ (unsigned)lanes);
+}
+
+// The prelude's tensor core functions; there stands which thread holds what.
+template <typename Convert>
+void rtx_mma(float* c, const unsigned* a, const unsigned* b, Convert convert) {
+  struct Fragments {
+    unsigned a[4], b[2];
+  };
+  const shim::Exchange<Fragments> warp({{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
+  const unsigned g = warp.lane() / 4, q = warp.lane() % 4;
+  auto half = [&](unsigned pair, unsigned k) { return convert((unsigned short)(pair >> k % 2 * 16)); };
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned upper = i / 2, column = 2 * q + i % 2;
+    for (unsigned k = 0; k < 16; ++k) {
+      const float x = half(warp.of(4 * g + k % 8 / 2).a[upper + k / 8 * 2], k);
+      c[i] += x * half(warp.of(4 * column + k % 8 / 2).b[k / 8], k);
+    }
+  }
+}
+inline void rtx_mma_f16(float* c, const unsigned* a, const unsigned* b) { rtx_mma(c, a, b, rtx_f16_to_f32); }
+inline void rtx_mma_bf16(float* c, const unsigned* a, const unsigned* b) {
+  rtx_mma(c, a, b, [](unsigned short half) { return __uint_as_float((unsigned)half << 16); });
+}
+
+inline void rtx_load_tiles_as(unsigned* r, const void* row, bool transposed) {
+  const shim::Exchange<const unsigned short*> warp((const unsigned short*)row);
+  const unsigned g = warp.lane() / 4, q = warp.lane() % 4;
+  for (unsigned i = 0; i < 4; ++i) {
+    auto element = [&](unsigned j) { return (unsigned)(transposed ? warp.of(8 * i + j)[g] : warp.of(8 * i + g)[j]); };
+    r[i] = element(2 * q) | element(2 * q + 1) << 16;
+  }
+  __syncwarp();  // every thread has read before the rows may change
+}
+inline void rtx_load_tiles(unsigned* r, const void* row) { rtx_load_tiles_as(r, row, false); }
+inline void rtx_load_tiles_transposed(unsigned* r, const void* row) { rtx_load_tiles_as(r, row, true); }
+
+// Copies happen as late as they may, so that a kernel that does not wait reads what was there before.
+inline void rtx_copy_async(void* to, const void* from, int bytes) {
+  if ((unsigned long long)to % 16 || ((unsigned long long)from % 16 && bytes)) std::abort();
+  shim::current->copies.push_back({to, from, bytes, shim::current->copy_group});
+}
+inline void rtx_copy_commit() { ++shim::current->copy_group; }
+template <int groups>
+void rtx_copy_wait() {
+  std::vector<shim::Copy> later;
+  for (const shim::Copy& copy : shim::current->copies) {
+    if (copy.group >= shim::current->copy_group - groups) {
+      later.push_back(copy);
+      continue;
+    }
+    std::memcpy(copy.to, copy.from, (size_t)copy.bytes);
+    std::memset((char*)copy.to + copy.bytes, 0, (size_t)(16 - copy.bytes));
+  }
+  shim::current->copies = later;
 }
 
 extern "C" void emulated_launch(void (*kernel)(void**), void** arguments, const unsigned* grid, const int* block,

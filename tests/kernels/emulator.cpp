@@ -33,7 +33,7 @@ std::string for_the_shim(const std::string& text) {
   std::string kept;
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("extern \"C\" ")) line.erase(0, std::strlen("extern \"C\" "));
-    if (line.find("asm(") == std::string::npos) kept += line + "\n";
+    if (line.find("asm(") == std::string::npos && line.find("asm volatile(") == std::string::npos) kept += line + "\n";
   }
   return kept;
 }
@@ -120,8 +120,9 @@ Result<std::vector<Tensor>> Emulator::run(size_t kernel, const std::vector<Tenso
   auto call = reinterpret_cast<void (*)(void**)>(dlsym(library_, concat("call_", kernel).c_str()));
   auto start = reinterpret_cast<void (*)(void (*)(void**), void**, const unsigned*, const int*, int)>(
       dlsym(library_, "emulated_launch"));
-  const bool meets =
-      launch.text.find("__shfl") != std::string::npos || launch.text.find("__syncthreads") != std::string::npos;
+  bool meets = false;
+  for (const char* name : {"__shfl", "__sync", "rtx_mma", "rtx_load_tiles"})
+    meets = meets || launch.text.find(name) != std::string::npos;
   start(call, arguments.data(), grid, launch.block.data(), meets);
 
   for (const auto& buffer : buffers) {
