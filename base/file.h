@@ -51,8 +51,10 @@ class FileWriter {
 
  private:
   FileWriter() = default;
+  void start_writing_back(int64_t written);
   int descriptor_ = -1;
   std::string path_, temporary_;
+  int64_t started_ = 0, unstarted_ = 0;  // bytes that the system was told to write to the disk, and those after them
 };
 
 Result<void> write_file(const std::string& path, std::string_view contents);
