@@ -3,16 +3,15 @@
 #include <algorithm>
 
 #include "frontend/converters/conv_parts.h"
+#include "frontend/converters/matmul_parts.h"
 #include "frontend/converters/tables.h"
 
 namespace rtx::onnx {
-namespace {
 
-// numpy rules: a vector on the left gets a leading 1, one on the right a trailing 1, which the result loses again.
-Result<Value*> multiply(Conversion& c, Value* a, Value* b) {
+Result<Value*> matrix_product(Conversion& c, Value* a, Value* b) {
   bool left_vector = a->type.rank() == 1, right_vector = b->type.rank() == 1;
   if (a->type.rank() == 0 || b->type.rank() == 0)
-    return c.invalid("E327", "MatMul needs rank 1 or more").with_got(concat(a->type.str(), " and ", b->type.str()));
+    return c.invalid("E327", "a product needs rank 1 or more").with_got(concat(a->type.str(), " and ", b->type.str()));
   if (left_vector) {
     RTX_ASSIGN(a, c.reshape(a, {1, a->type.shape[0]}));
   }
@@ -27,10 +26,12 @@ Result<Value*> multiply(Conversion& c, Value* a, Value* b) {
   return c.reshape(y, std::move(shape));
 }
 
+namespace {
+
 Result<void> matmul(Conversion& c) {
   RTX_ASSIGN(Value * a, c.input(0));
   RTX_ASSIGN(Value * b, c.input(1));
-  RTX_ASSIGN(Value * y, multiply(c, a, b));
+  RTX_ASSIGN(Value * y, matrix_product(c, a, b));
   c.set(0, y);
   return Ok{};
 }
@@ -143,7 +144,7 @@ Result<Value*> fused_matmul_value(Conversion& c) {
     if (last_b) {
       RTX_ASSIGN(b, c.transpose(b, {1, 0}));
     }
-    RTX_ASSIGN(y, multiply(c, a, b));
+    RTX_ASSIGN(y, matrix_product(c, a, b));
   } else {
     RTX_ASSIGN(y, c.emit(Op::matmul, {a, b}, {{"transpose_lhs", last_a}, {"transpose_rhs", last_b}}));
   }
@@ -167,7 +168,7 @@ Result<void> fused_matmul_activation(Conversion& c) {
 Result<void> gemm_fast_gelu(Conversion& c) {
   RTX_ASSIGN(Value * a, c.input(0));
   RTX_ASSIGN(Value * b, c.input(1));
-  RTX_ASSIGN(Value * y, multiply(c, a, b));
+  RTX_ASSIGN(Value * y, matrix_product(c, a, b));
   if (c.has(2)) {
     RTX_ASSIGN(Value * bias, c.input(2));
     RTX_ASSIGN(y, c.emit(Op::add, {y, bias}));

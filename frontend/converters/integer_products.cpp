@@ -2,6 +2,7 @@
 
 #include "frontend/converters/attention_parts.h"
 #include "frontend/converters/conv_parts.h"
+#include "frontend/converters/matmul_parts.h"
 #include "frontend/converters/quantization_parts.h"
 #include "frontend/converters/tables.h"
 
@@ -17,26 +18,12 @@ Result<Value*> of_rows(Conversion& c, Value* parameter, int rank) {
   return rank >= 2 ? c.reshape(parameter, {parameter->type.shape[0], 1}) : Result<Value*>(parameter);
 }
 
-// Vectors as in numpy.matmul: a leading 1 on the left, a trailing 1 on the right, which the result loses again.
+// numpy.matmul of a - a_zero and b - b_zero, both in i32.
 Result<Value*> integer_product(Conversion& c, Value* a, Value* b, Value* a_zero, Value* b_zero) {
-  const bool left_vector = a->type.rank() == 1, right_vector = b->type.rank() == 1;
-  if (a->type.rank() == 0 || b->type.rank() == 0)
-    return c.invalid("E327", "a product needs rank 1 or more").with_got(concat(a->type.str(), " and ", b->type.str()));
   RTX_ASSIGN(a_zero, of_rows(c, a_zero, a->type.rank()));
   RTX_ASSIGN(a, without_zero(c, a, a_zero));
   RTX_ASSIGN(b, without_zero(c, b, b_zero));
-  if (left_vector) {
-    RTX_ASSIGN(a, c.reshape(a, {1, a->type.shape[0]}));
-  }
-  if (right_vector) {
-    RTX_ASSIGN(b, c.reshape(b, {b->type.shape[0], 1}));
-  }
-  RTX_ASSIGN(Value * y, c.emit(Op::matmul, {a, b}));
-  if (!left_vector && !right_vector) return y;
-  Shape shape = y->type.shape;
-  if (right_vector) shape.pop_back();
-  if (left_vector) shape.erase(shape.end() - (right_vector ? 1 : 2));
-  return c.reshape(y, std::move(shape));
+  return matrix_product(c, a, b);
 }
 
 Result<void> matmul_integer(Conversion& c) {
