@@ -12,20 +12,28 @@
 
 namespace rtx {
 
+// Bytes that are read by their place, by any thread: a file, or what is decoded from one.
+class RangeSource {
+ public:
+  virtual ~RangeSource() = default;
+  // Exactly buffer.size() bytes at `offset`, or an error.
+  virtual Result<void> read(int64_t offset, std::span<std::byte> buffer) const = 0;
+};
+
 // An open regular file that is only read. Reads go through pread: any thread, no shared position. Never mapped.
-class File {
+class File : public RangeSource {
  public:
   // Errors: E901 (io) with the system's reason; E314 (invalid) if it is not a regular file.
   static Result<std::shared_ptr<const File>> open(const std::string& path);
   // Takes over an open descriptor (the confined opener of external data uses this).
   static Result<std::shared_ptr<const File>> adopt(int descriptor, std::string path);
-  ~File();
+  ~File() override;
   File(const File&) = delete;
 
   const std::string& path() const { return path_; }
   int64_t size() const { return size_; }
   // Exactly buffer.size() bytes at `offset`, or an error (a file that shrank is one: E902).
-  Result<void> read(int64_t offset, std::span<std::byte> buffer) const;
+  Result<void> read(int64_t offset, std::span<std::byte> buffer) const override;
   int descriptor() const { return descriptor_; }
 
  private:

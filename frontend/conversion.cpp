@@ -43,6 +43,12 @@ Result<std::vector<Dim>> Conversion::dims(size_t index) {
   return dims;
 }
 
+Result<std::vector<Dim>> Conversion::shape_input(size_t index) {
+  if (rank(index) != 1)
+    return invalid("E327", concat("input ", index, ", a shape, must have rank 1")).with_got(type(index).str());
+  return dims(index);
+}
+
 Result<std::vector<int64_t>> Conversion::integers(size_t index) {
   RTX_ASSIGN(std::vector<Dim> all, dims(index));
   std::vector<int64_t> result;

@@ -55,7 +55,9 @@ class Conversion {
   const Contents* contents(size_t index);
   // The elements of a 0-D or 1-D integer input as dims. E402 when they depend on data.
   Result<std::vector<Dim>> dims(size_t index);
-  // The same, constant.
+  // The same of an input that is a shape: it must be 1-D.
+  Result<std::vector<Dim>> shape_input(size_t index);
+  // As dims(), constant.
   Result<std::vector<int64_t>> integers(size_t index);
   Result<int64_t> integer_input(size_t index);
   // A constant input of any type. E402 otherwise.

@@ -231,6 +231,9 @@ Result<Attribute> read_attribute(AttributeProto& proto, GraphContext& context) {
   attribute.name = proto.name();
   if (attribute.name.empty()) return invalid("E322", "an attribute has no name");
   const std::string where = concat("attribute '", escape_text(attribute.name), "'");
+  if (proto.type() == AttributeProto::UNDEFINED && context.ir_version > 1)
+    return invalid("E323", concat("it has no type, which ir_version ", context.ir_version, " requires"))
+        .with_where(where);
   if (!proto.ref_attr_name().empty()) {
     if (!context.in_function)
       return invalid("E323", "a reference to an attribute of the function, but outside a function").with_where(where);

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "frontend/external_keys.h"
 #include "frontend/onnx_types.h"
+#include "frontend/typed_data.h"
 #include "frontend/wire_scan.h"
 
 namespace rtx::onnx {
@@ -18,7 +19,8 @@ using onnx_schema::TensorProto;
 static_assert(std::endian::native == std::endian::little, "raw_data is little-endian and is used as it is");
 
 // Tensors up to this size are read at once, which spares later reads of shapes, scalars and biases. Ranges of external
-// data may be shared by any number of tensors, so that less of them goes to memory.
+// data may be shared by any number of tensors, and typed data may be smaller in the file, so that less of them goes to
+// memory.
 constexpr int64_t small_bytes = 64 << 10;
 constexpr int64_t small_external_bytes = 1 << 10;
 constexpr int64_t free_total_bytes = int64_t{1} << 30;
@@ -55,28 +57,42 @@ std::string_view to_string(Storage storage) {
   return "";
 }
 
-Result<Storage> storage_of(const TensorProto& tensor) {
+Storage storage_of_field(int64_t number) {
+  switch (number) {
+    case TensorProto::kFloatDataFieldNumber:
+      return Storage::float_data;
+    case TensorProto::kInt32DataFieldNumber:
+      return Storage::int32_data;
+    case TensorProto::kInt64DataFieldNumber:
+      return Storage::int64_data;
+    case TensorProto::kDoubleDataFieldNumber:
+      return Storage::double_data;
+    case TensorProto::kUint64DataFieldNumber:
+      return Storage::uint64_data;
+    default:
+      return Storage::raw;
+  }
+}
+
+struct Stored {
+  Storage storage = Storage::none;
+  ScannedData data;  // unless it is string_data or external
+};
+
+Result<Stored> find_data(const TensorProto& tensor) {
   const bool external = tensor.data_location() == TensorProto::EXTERNAL;
   if (!external && tensor.external_data_size() > 0)
     return invalid("E317", "external_data entries, but data_location is not EXTERNAL");
-  const std::pair<bool, Storage> present[] = {
-      {tensor.has_raw_data(), Storage::raw},
-      {tensor.float_data_size() > 0, Storage::float_data},
-      {tensor.int32_data_size() > 0, Storage::int32_data},
-      {tensor.int64_data_size() > 0, Storage::int64_data},
-      {tensor.double_data_size() > 0, Storage::double_data},
-      {tensor.uint64_data_size() > 0, Storage::uint64_data},
-      {tensor.string_data_size() > 0, Storage::string_data},
-      {external, Storage::external},
-  };
-  Storage result = Storage::none;
-  for (const auto& [is_present, storage] : present) {
-    if (!is_present) continue;
-    if (result != Storage::none)
-      return invalid("E304", concat("both ", to_string(result), " and ", to_string(storage), " hold data"));
-    result = storage;
-  }
-  return result;
+  std::vector<Stored> present;
+  for (const ScannedData& data : scanned_data(tensor.raw_data()))
+    present.push_back({storage_of_field(data.field), data});
+  if (tensor.string_data_size() > 0) present.push_back({Storage::string_data, {}});
+  if (external) present.push_back({Storage::external, {}});
+  std::sort(present.begin(), present.end(), [](const Stored& a, const Stored& b) { return a.storage < b.storage; });
+  if (present.size() > 1)
+    return invalid(
+        "E304", concat("both ", to_string(present[0].storage), " and ", to_string(present[1].storage), " hold data"));
+  return present.empty() ? Stored() : present[0];
 }
 
 // The typed field that the specification assigns to an element type.
@@ -109,12 +125,12 @@ Diagnostic size_error(const OnnxType& type, const std::vector<int64_t>& shape, s
 
 // Bytes that must have certain values: bool is 0 or 1, and nothing stands beyond the last 4-bit element. Other bytes
 // would mean different things to different kernels.
-Result<void> check_bytes(const File& file, const FileRange& range, DType dtype, int64_t elements) {
+Result<void> check_bytes(const RangeSource& file, const FileRange& range, DType dtype, int64_t elements) {
   if (bit_width(dtype) == 4 && elements % 2 == 1) {
     std::byte last;
     RTX_TRY(file.read(range.offset + range.bytes - 1, std::span(&last, 1)));
     if ((last & std::byte{0xf0}) != std::byte{0})
-      return invalid("E305", "the unused high nibble of the last byte of raw_data is not zero");
+      return invalid("E305", "the unused high nibble of the last byte is not zero");
   }
   if (dtype != DType::boolean) return Ok{};
   std::vector<std::byte> piece(static_cast<size_t>(std::min<int64_t>(range.bytes, 1 << 20)));
@@ -130,8 +146,8 @@ Result<void> check_bytes(const File& file, const FileRange& range, DType dtype, 
   return Ok{};
 }
 
-// Data as it lies in a file, already of the right length.
-Result<WeightEntry> from_file(std::shared_ptr<const File> file, const FileRange& range, DType dtype,
+// Data of the right length that stays where it is, unless it has few bytes.
+Result<WeightEntry> from_file(std::shared_ptr<const RangeSource> file, const FileRange& range, DType dtype,
                               std::vector<int64_t> shape, int64_t elements, int64_t max_memory_bytes) {
   RTX_TRY(check_bytes(*file, range, dtype, elements));
   if (range.bytes <= max_memory_bytes) {
@@ -148,53 +164,48 @@ Result<WeightEntry> from_file(std::shared_ptr<const File> file, const FileRange&
   return entry;
 }
 
-template <typename T, typename Values>
-std::vector<std::byte> copy_values(const Values& values) {
-  std::vector<std::byte> bytes(static_cast<size_t>(values.size()) * sizeof(T));
-  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-  return bytes;
-}
-
-// int32_data holds the small types, one entry an element (4-bit types: an entry is a byte of two elements).
-Result<std::vector<std::byte>> narrow_int32_data(const TensorProto& tensor, const OnnxType& type) {
-  // A 4-bit entry is a byte of two elements, which some writers sign-extend.
-  struct Range {
-    int32_t low, high;
-  } range{};
-  switch (type.number) {
-    case TensorProto::INT32:
-      return copy_values<int32_t>(tensor.int32_data());
-    case TensorProto::INT16:
-      range = {INT16_MIN, INT16_MAX};
-      break;
-    case TensorProto::INT8:
-      range = {INT8_MIN, INT8_MAX};
-      break;
-    case TensorProto::BOOL:
-      range = {0, 1};
-      break;
-    case TensorProto::INT4:
-      range = {INT8_MIN, UINT8_MAX};
+// What the numbers of a typed field must be for elements of a type. int32_data holds the small types, one entry an
+// element (4-bit types: an entry is a byte of two elements, which some writers sign-extend).
+TypedElement typed_element(Storage storage, const OnnxType& type) {
+  switch (storage) {
+    case Storage::float_data:
+      return {.kind = FieldKind::fixed32, .width = 4};
+    case Storage::double_data:
+      return {.kind = FieldKind::fixed64, .width = 8};
+    case Storage::uint64_data:
+      if (type.bits == 32) return {.width = 4, .lowest = 0, .highest = UINT32_MAX};
+      return {.width = 8};
+    case Storage::int32_data:
       break;
     default:
-      range = type.bits == 16 ? Range{0, UINT16_MAX} : Range{0, UINT8_MAX};
+      return {.width = 8};
+  }
+  TypedElement element{.width = type.bits == 16 ? 2 : 1, .is_int32 = true};
+  switch (type.number) {
+    case TensorProto::INT32:
+      element.width = 4;
+      break;
+    case TensorProto::INT16:
+      element.lowest = INT16_MIN, element.highest = INT16_MAX;
+      break;
+    case TensorProto::INT8:
+      element.lowest = INT8_MIN, element.highest = INT8_MAX;
+      break;
+    case TensorProto::BOOL:
+      element.lowest = 0, element.highest = 1;
+      break;
+    case TensorProto::INT4:
+      element.lowest = INT8_MIN, element.highest = UINT8_MAX;
+      break;
+    default:
+      element.lowest = 0, element.highest = type.bits == 16 ? UINT16_MAX : UINT8_MAX;
       break;
   }
-  const int width = type.bits == 16 ? 2 : 1;
-  std::vector<std::byte> bytes(static_cast<size_t>(tensor.int32_data_size()) * static_cast<size_t>(width));
-  for (int i = 0; i < tensor.int32_data_size(); ++i) {
-    const int32_t value = tensor.int32_data(i);
-    if (value < range.low || value > range.high)
-      return invalid("E305", concat("int32_data[", i, "] is out of range for ", type.name))
-          .with_expected(concat(range.low, " to ", range.high))
-          .with_got(std::to_string(value));
-    std::memcpy(bytes.data() + static_cast<size_t>(i) * static_cast<size_t>(width), &value, static_cast<size_t>(width));
-  }
-  return bytes;
+  return element;
 }
 
 struct Located {
-  std::shared_ptr<const File> file;
+  std::shared_ptr<const RangeSource> file;
   FileRange range;
 };
 
@@ -233,82 +244,40 @@ bool can_widen(const OnnxType& type, int64_t elements) {
   return is_unsigned && elements <= max_widened_elements;
 }
 
-Result<WeightEntry> typed_entry(TensorProto& tensor, const OnnxType& type, std::vector<int64_t> shape, int64_t elements,
-                                Storage storage) {
-  if (storage != typed_storage(type.number))
-    return invalid("E304", concat("elements of type ", type.name, " are stored in ", to_string(storage)))
+// Data in a typed field: where it can be read as bytes.
+Result<Located> locate_typed(const Stored& stored, const OnnxType& type, const std::vector<int64_t>& shape,
+                             int64_t elements, const TensorSource& source) {
+  if (stored.storage != typed_storage(type.number))
+    return invalid("E304", concat("elements of type ", type.name, " are stored in ", to_string(stored.storage)))
         .with_expected(concat("raw_data or ", to_string(typed_storage(type.number))));
   const bool is_complex = type.number == TensorProto::COMPLEX64 || type.number == TensorProto::COMPLEX128;
   int64_t expected = is_complex ? 2 * elements : elements;
-  if (storage == Storage::int32_data && (type.bits == 4 || type.bits == 2)) expected = (elements * type.bits + 7) / 8;
-  int64_t got = 0;
-  switch (storage) {
-    case Storage::float_data:
-      got = tensor.float_data_size();
-      break;
-    case Storage::int32_data:
-      got = tensor.int32_data_size();
-      break;
-    case Storage::int64_data:
-      got = tensor.int64_data_size();
-      break;
-    case Storage::double_data:
-      got = tensor.double_data_size();
-      break;
-    case Storage::uint64_data:
-      got = tensor.uint64_data_size();
-      break;
-    case Storage::string_data:
-      got = tensor.string_data_size();
-      break;
-    default:
-      break;
+  if (type.bits == 4 || type.bits == 2) expected = (elements * type.bits + 7) / 8;
+  const ScannedData& data = stored.data;
+  if (type.bits != 0 && data.elements != expected)
+    return size_error(type, shape, "elements", expected, data.elements, stored.storage);
+  const TypedElement element = typed_element(stored.storage, type);
+  Result<std::shared_ptr<const TypedData>> typed = TypedData::open(source.model_file, data, element);
+  if (!typed) {
+    Error error = std::move(typed).error();
+    Diagnostic& first = error.diagnostics.front();
+    if (first.id == "E305") first.message = concat(to_string(stored.storage), first.message, " for ", type.name);
+    return error;
   }
-  const bool size_is_known = type.bits != 0 || type.number == TensorProto::STRING;
-  if (size_is_known && got != expected) return size_error(type, shape, "elements", expected, got, storage);
+  const int64_t bytes = data.elements * element.width;
+  if (const std::optional<int64_t> offset = (*typed)->file_offset())
+    return Located{source.model_file, {*offset, bytes}};
+  return Located{std::move(typed).value(), {0, bytes}};
+}
 
-  std::vector<std::byte> bytes;
-  switch (storage) {
-    case Storage::float_data:
-      bytes = copy_values<float>(tensor.float_data());
-      google::protobuf::RepeatedField<float>().Swap(tensor.mutable_float_data());
-      break;
-    case Storage::double_data:
-      bytes = copy_values<double>(tensor.double_data());
-      break;
-    case Storage::int64_data:
-      bytes = copy_values<int64_t>(tensor.int64_data());
-      google::protobuf::RepeatedField<int64_t>().Swap(tensor.mutable_int64_data());
-      break;
-    case Storage::uint64_data:
-      if (type.bits == 32) {
-        std::vector<uint32_t> narrow;
-        for (uint64_t value : tensor.uint64_data()) {
-          if (value > UINT32_MAX) return invalid("E305", concat("uint64_data: ", value, " does not fit uint32"));
-          narrow.push_back(static_cast<uint32_t>(value));
-        }
-        bytes = copy_values<uint32_t>(narrow);
-      } else {
-        bytes = copy_values<uint64_t>(tensor.uint64_data());
-      }
-      break;
-    case Storage::int32_data: {
-      RTX_ASSIGN(bytes, narrow_int32_data(tensor, type));
-      google::protobuf::RepeatedField<int32_t>().Swap(tensor.mutable_int32_data());
-      break;
-    }
-    default:
-      break;
-  }
-  if (type.dtype) {
-    if (bit_width(*type.dtype) == 4 && elements % 2 == 1 && (bytes.back() & std::byte{0xf0}) != std::byte{0})
-      return invalid("E305", "the unused high nibble of the last entry of int32_data is not zero");
-    return in_memory(*type.dtype, std::move(shape), std::move(bytes));
-  }
-  if (can_widen(type, elements)) return widened(std::move(bytes), type, std::move(shape), elements);
-  WeightEntry entry;
-  entry.shape = std::move(shape);
-  return entry;
+Result<void> check_strings(const TensorProto& tensor, const OnnxType& type, const std::vector<int64_t>& shape,
+                           int64_t elements) {
+  if (type.number != TensorProto::STRING)
+    return invalid("E304", concat("elements of type ", type.name, " are stored in string_data"))
+        .with_expected(concat("raw_data or ", to_string(typed_storage(type.number))));
+  if (tensor.string_data_size() != elements)
+    return size_error(type, shape, "elements", elements, tensor.string_data_size(), Storage::string_data);
+  return Ok{};
 }
 
 // Reads the shape and everything but the data.
@@ -379,30 +348,37 @@ Result<void> check_total_bytes(const TensorSource& source) {
       .with_help("raise the limit with --max-sharing");
 }
 
-Result<ReadTensor> read_tensor(TensorProto& tensor, TensorSource& source) {
+Result<ReadTensor> read_tensor(const TensorProto& tensor, TensorSource& source) {
   RTX_ASSIGN(const OnnxType* type, type_of(tensor));
   std::vector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
   RTX_ASSIGN(const int64_t elements, checked_element_count(shape, type->bits, source.limits));
-  RTX_ASSIGN(const Storage storage, storage_of(tensor));
+  RTX_ASSIGN(const Stored stored, find_data(tensor));
+  const Storage storage = stored.storage;
 
   ReadTensor result;
   result.onnx_type = type->number;
-  if (__builtin_add_overflow(source.total_bytes, (elements * type->bits + 7) / 8, &source.total_bytes))
-    source.total_bytes = std::numeric_limits<int64_t>::max();
   if (!type->dtype) result.unsupported = type->name;
-  if (storage != Storage::none && storage != Storage::raw && storage != Storage::external) {
-    RTX_ASSIGN(result.entry, typed_entry(tensor, *type, std::move(shape), elements, storage));
-    return result;
-  }
-
+  const bool is_typed = storage != Storage::none && storage != Storage::raw && storage != Storage::external;
   const int64_t bytes = (elements * type->bits + 7) / 8;
+  // The data of typed fields is nobody else's.
+  if (!is_typed && __builtin_add_overflow(source.total_bytes, bytes, &source.total_bytes))
+    source.total_bytes = std::numeric_limits<int64_t>::max();
+
+  if (type->number == TensorProto::STRING) {
+    if (storage == Storage::external) return invalid("E304", "strings cannot be stored as external data");
+    if (storage == Storage::raw) return invalid("E304", "strings cannot be stored in raw_data");
+  }
   Located data{source.model_file, {}};
   if (storage == Storage::external) {
-    if (type->number == TensorProto::STRING) return invalid("E304", "strings cannot be stored as external data");
     RTX_ASSIGN(data, locate_external(tensor, bytes, source));
   } else if (storage == Storage::raw) {
-    if (type->number == TensorProto::STRING) return invalid("E304", "strings cannot be stored in raw_data");
-    data.range = scanned_raw_data(tensor.raw_data());
+    data.range = stored.data.range;
+  } else if (storage == Storage::string_data) {
+    RTX_TRY(check_strings(tensor, *type, shape, elements));
+    result.entry.shape = std::move(shape);
+    return result;
+  } else if (is_typed) {
+    RTX_ASSIGN(data, locate_typed(stored, *type, shape, elements, source));
   }
   if (type->bits != 0 && data.range.bytes != bytes)
     return size_error(*type, shape, "bytes", bytes, data.range.bytes, storage);
@@ -410,8 +386,9 @@ Result<ReadTensor> read_tensor(TensorProto& tensor, TensorSource& source) {
     return size_error(*type, shape, "elements", elements, 0, Storage::string_data);
 
   if (type->dtype) {
+    const bool lies_as_it_is = !is_typed && storage != Storage::external;
     RTX_ASSIGN(result.entry, from_file(std::move(data.file), data.range, *type->dtype, std::move(shape), elements,
-                                       storage == Storage::raw ? small_bytes : small_external_bytes));
+                                       lies_as_it_is ? small_bytes : small_external_bytes));
   } else if (can_widen(*type, elements)) {
     std::vector<std::byte> narrow(static_cast<size_t>(bytes));
     if (!narrow.empty()) RTX_TRY(data.file->read(data.range.offset, narrow));

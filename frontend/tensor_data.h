@@ -34,9 +34,9 @@ struct ReadTensor {
   std::string unsupported;  // as Initializer::unsupported
 };
 
-// `tensor` comes from a scanned model (wire_scan.h). Typed data is moved out of it. Bytes that lie in a file stay there
-// unless they are few. Errors: E301 to E305 and E311 to E317, E504.
-Result<ReadTensor> read_tensor(onnx_schema::TensorProto& tensor, TensorSource& source);
+// `tensor` comes from a scanned file (wire_scan.h). Its data stays in the file unless it is small. Errors: E301 to E305
+// and E311 to E317, E504.
+Result<ReadTensor> read_tensor(const onnx_schema::TensorProto& tensor, TensorSource& source);
 
 // Makes the dense tensor. Error: E306, also when it or all of them together would be too large.
 Result<ReadTensor> read_sparse_tensor(onnx_schema::SparseTensorProto& tensor, TensorSource& source);

@@ -55,6 +55,11 @@ class Scanner {
     return std::move(out_);
   }
 
+  Result<std::string> run_tensor() {
+    if (!scan_message(schema_.tensor(), file_.size(), 0, true)) return *std::move(error_);
+    return std::move(out_);
+  }
+
  private:
   // One level of the path that errors print.
   struct PathStep {
@@ -272,6 +277,7 @@ class Scanner {
     if (table.is_graph && ++graph_depth_ > limits_.max_depth + 1)
       return fail(limit_error("E502", "subgraphs are nested too deep", "levels", graph_depth_ - 1, limits_.max_depth,
                               "--max-depth"));
+    const int64_t start = position_;
     uint64_t seen = 0;
     uint32_t seen_oneofs = 0;
     std::array<int64_t, max_field_number + 1> counts{};
@@ -303,7 +309,27 @@ class Scanner {
       path_.pop_back();
     }
     if (table.is_graph) --graph_depth_;
+    if (table.is_tensor && emit) emit_data(table, {start, end - start}, counts);
     return true;
+  }
+
+  // The places of a tensor's data instead of the data, as its raw_data.
+  void emit_data(const MessageTable& table, const FileRange& tensor,
+                 const std::array<int64_t, max_field_number + 1>& counts) {
+    std::string places;
+    int64_t raw_data_number = 0;
+    for (size_t number = 0; number < counts.size(); ++number) {
+      const FieldInfo& field = table.fields[number];
+      const bool is_raw = field.kind == FieldKind::raw_data;
+      if (is_raw) raw_data_number = static_cast<int64_t>(number);
+      if (counts[number] == 0 || !(is_raw || field.is_tensor_data)) continue;
+      const ScannedData data = {static_cast<int64_t>(number), is_raw ? raw_data_ : tensor, counts[number]};
+      places.append(reinterpret_cast<const char*>(&data), sizeof data);
+    }
+    if (places.empty()) return;
+    emit_varint(static_cast<uint64_t>(raw_data_number) << 3 | static_cast<uint64_t>(WireType::bytes));
+    emit_varint(places.size());
+    out_ += places;
   }
 
   bool scan_field(const MessageTable& table, const FieldInfo& field, uint64_t tag, WireType wire, int64_t end,
@@ -315,6 +341,8 @@ class Scanner {
       return malformed(known ? "E104" : "E102", concat("field '", field.name, "' of ", table.name, " has wire type ",
                                                        static_cast<int>(wire), ", not ", static_cast<int>(expected)));
     }
+    // Replaced at the end of the tensor.
+    if (field.is_tensor_data || field.kind == FieldKind::raw_data) emit = false;
     if (emit) emit_varint(tag);
     if (packed) {
       int64_t length = 0;
@@ -353,11 +381,7 @@ class Scanner {
     if (field.kind == FieldKind::message)
       return count_message(field, table) && scan_submessage(field, length, depth, emit);
     if (field.kind == FieldKind::raw_data) {
-      if (emit) {
-        emit_varint(16);
-        const int64_t range[2] = {position_, length};
-        out_.append(reinterpret_cast<const char*>(range), sizeof range);
-      }
+      raw_data_ = {position_, length};
       position_ += length;
       return true;
     }
@@ -390,6 +414,7 @@ class Scanner {
   int64_t buffer_start_ = 0, buffer_end_ = 0;
   int64_t position_ = 0;
   int64_t memory_ = 0;
+  FileRange raw_data_;  // of the tensor that was scanned last, if it has one
   int64_t fields_ = 0, messages_ = 0, nodes_ = 0, initializers_ = 0;
   int64_t graph_depth_ = 0;
   bool plausible_ = false;  // a field that only a model has was read
@@ -409,12 +434,15 @@ int max_message_depth(const ReadLimits& limits) {
 
 Result<std::string> scan_model_file(const File& file, const ReadLimits& limits) { return Scanner(file, limits).run(); }
 
-FileRange scanned_raw_data(std::string_view raw_data) {
-  FileRange range;
-  if (raw_data.size() != 2 * sizeof(int64_t)) return range;
-  std::memcpy(&range.offset, raw_data.data(), sizeof(int64_t));
-  std::memcpy(&range.bytes, raw_data.data() + sizeof(int64_t), sizeof(int64_t));
-  return range;
+Result<std::string> scan_tensor_file(const File& file, const ReadLimits& limits) {
+  return Scanner(file, limits).run_tensor();
+}
+
+std::vector<ScannedData> scanned_data(std::string_view raw_data) {
+  static_assert(std::is_trivially_copyable_v<ScannedData>);
+  std::vector<ScannedData> result(raw_data.size() / sizeof(ScannedData));
+  if (!result.empty()) std::memcpy(result.data(), raw_data.data(), result.size() * sizeof(ScannedData));
+  return result;
 }
 
 }  // namespace rtx::onnx

@@ -7,12 +7,14 @@
 // members of one oneof that occur together, wire types other than the schema's, enum values outside it, groups, and
 // names that are not clean text. It reads the file once through a fixed buffer and steps over raw_data unread.
 //
-// What it returns is the model without its weights, ready for the parser: `raw_data` of every tensor is replaced by
-// the place of the bytes in the file, and documentation, unknown fields and parts that rtx ignores are left out.
+// What it returns is the model without its weights, ready for the parser: the numbers of every tensor (raw_data,
+// float_data, int64_data ...) are replaced by their place in the file, and documentation, unknown fields and parts that
+// rtx ignores are left out.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "frontend/read_model.h"
@@ -30,7 +32,17 @@ Result<std::string> scan_model_file(const File& file, const ReadLimits& limits);
 // The deepest nesting of messages that a scanned model can have.
 int max_message_depth(const ReadLimits& limits);
 
-// Decodes `raw_data` of a scanned model.
-FileRange scanned_raw_data(std::string_view raw_data);
+// The same for a file that holds one TensorProto.
+Result<std::string> scan_tensor_file(const File& file, const ReadLimits& limits);
+
+// Where a field of a tensor has its data in the file.
+struct ScannedData {
+  int64_t field = 0;     // its number in TensorProto
+  FileRange range;       // raw_data: its bytes; other fields: the whole message of the tensor
+  int64_t elements = 0;  // raw_data: 1; other fields: entries, at least one
+};
+
+// Decodes `raw_data` of a scanned tensor: one for each field that holds data, but string_data and external_data.
+std::vector<ScannedData> scanned_data(std::string_view raw_data);
 
 }  // namespace rtx::onnx

@@ -72,7 +72,8 @@ const MessageTable* WireSchema::table(const Descriptor* descriptor) {
   result.name = descriptor->name();
   result.is_graph = result.name == "GraphProto";
   result.is_node = result.name == "NodeProto";
-  const bool is_large = result.is_node || result.name == "TensorProto" || result.name == "AttributeProto";
+  result.is_tensor = result.name == "TensorProto";
+  const bool is_large = result.is_node || result.is_tensor || result.name == "AttributeProto";
   result.memory_bytes = is_large ? 600 : 200;
   for (int i = 0; i < descriptor->field_count(); ++i) {
     const FieldDescriptor& field = *descriptor->field(i);
@@ -84,6 +85,8 @@ const MessageTable* WireSchema::table(const Descriptor* descriptor) {
     info.is_int32 = field.type() == FieldDescriptor::TYPE_INT32;
     info.is_dims = field.name() == "dims" || field.name() == "dim";
     info.name = field.name();
+    info.is_tensor_data =
+        result.is_tensor && info.repeated && wire_type_of(info.kind) != WireType::bytes && !info.is_dims;
     if (field.real_containing_oneof()) info.oneof = field.real_containing_oneof()->index();
     if (info.kind == FieldKind::message) info.message = table(field.message_type());
     if (info.kind == FieldKind::enumeration) info.enumeration = field.enum_type();

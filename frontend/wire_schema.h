@@ -36,8 +36,9 @@ struct MessageTable;
 struct FieldInfo {
   FieldKind kind = FieldKind::unknown;
   bool repeated = false;
-  bool dropped = false;  // checked, but rtx does not look at it
-  bool is_dims = false;  // one entry an axis
+  bool dropped = false;         // checked, but rtx does not look at it
+  bool is_dims = false;         // one entry an axis
+  bool is_tensor_data = false;  // the numbers of a tensor; raw_data is not one of them
   bool is_int32 = false;
   int oneof = -1;  // number of the oneof it belongs to, within its message
   const MessageTable* message = nullptr;
@@ -50,7 +51,7 @@ constexpr int max_field_number = 31;  // ONNX uses none above
 struct MessageTable {
   std::string name;
   std::array<FieldInfo, max_field_number + 1> fields;
-  bool is_node = false, is_graph = false;
+  bool is_node = false, is_graph = false, is_tensor = false;
   int64_t memory_bytes = 0;  // one object of it and what the reader makes of it, roughly
 };
 
@@ -59,6 +60,7 @@ class WireSchema {
  public:
   WireSchema();
   const MessageTable& root() const { return *root_; }  // ModelProto
+  const MessageTable& tensor() const { return *tables_.at(onnx_schema::TensorProto::descriptor()->full_name()); }
 
  private:
   const MessageTable* table(const google::protobuf::Descriptor* descriptor);

@@ -1,7 +1,8 @@
 // WeightStore: the data behind `weight` operations, by name, without holding it all in memory.
 //
 // An entry is either bytes owned in memory (folded constants, initializers of a parsed model) or a range of a file
-// that is read with pread when asked for. Nothing is mapped. Thread-safe for reads once filled.
+// that is read (and decoded, if the file holds them in another form) when asked for. Nothing is mapped. Thread-safe for
+// reads once filled.
 #pragma once
 
 #include <map>
@@ -24,7 +25,7 @@ struct WeightEntry {
   int64_t bytes = 0;
   // One of the two is set.
   std::shared_ptr<const std::vector<std::byte>> memory;
-  std::shared_ptr<const File> file;  // with `offset`
+  std::shared_ptr<const RangeSource> file;  // with `offset`
   int64_t offset = 0;
 };
 

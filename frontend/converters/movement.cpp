@@ -105,7 +105,7 @@ Result<void> reshape_1(Conversion& c) {
 }
 
 Result<void> reshape_5(Conversion& c) {
-  RTX_ASSIGN(std::vector<Dim> shape, c.dims(1));
+  RTX_ASSIGN(std::vector<Dim> shape, c.shape_input(1));
   return reshape_to(c, shape, c.integer("allowzero", 0) != 0);
 }
 
@@ -188,7 +188,7 @@ Result<void> transpose(Conversion& c) {
 // ---- Expand, Tile
 
 Result<void> expand(Conversion& c) {
-  RTX_ASSIGN(std::vector<Dim> requested, c.dims(1));
+  RTX_ASSIGN(std::vector<Dim> requested, c.shape_input(1));
   Shape source = c.type(0).shape, target;
   size_t rank = std::max(source.size(), requested.size());
   for (size_t i = 0; i < rank; ++i) {

@@ -75,7 +75,7 @@ Result<void> constant(Conversion& c) {
 }
 
 Result<void> constant_of_shape(Conversion& c) {
-  RTX_ASSIGN(std::vector<Dim> dims, c.dims(0));
+  RTX_ASSIGN(std::vector<Dim> dims, c.shape_input(0));
   Tensor value = Tensor::scalar(DType::f32, 0);
   if (const auto* entry = c.attribute<WeightEntry>("value")) {
     RTX_ASSIGN(value, load(*entry));

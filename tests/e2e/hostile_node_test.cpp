@@ -140,6 +140,9 @@ TEST_CASE("shapes that break an operator's rules are refused") {
     check_model(site, nodes.model, 3, id, "node 'the node'");
   };
   refused(Nodes({2, 3}).ints("s", {-1, -1}).node("Reshape", {"x", "s"}), "E330");
+  refused(Nodes({2, 3}).ints("s", {-1}, true).node("Reshape", {"x", "s"}), "E327");
+  refused(Nodes({2, 3}).ints("s", {3}, true).node("Expand", {"x", "s"}), "E327");
+  refused(Nodes({2, 3}).ints("s", {3}, true).node("ConstantOfShape", {"s"}), "E327");
   refused(Nodes({2, 3}).ints("s", {-2, 3}).node("Reshape", {"x", "s"}), "E330");
   refused(Nodes({2, 3}).ints("s", {4, -1}).node("Reshape", {"x", "s"}), "E330");
   refused(Nodes({2, 3}).ints("s", {5}).node("Reshape", {"x", "s"}), "reshape_c1");

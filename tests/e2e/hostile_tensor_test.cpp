@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <fstream>
+
 #include "tests/e2e/import_site.h"
 
 namespace rtx::onnx {
@@ -236,6 +238,42 @@ TEST_CASE("offset, length and keys of external data are checked") {
   model = with_keys({});
   model.mutable_graph()->mutable_initializer(0)->clear_data_location();
   check_model(site, model, 3, "E317", "not EXTERNAL");
+}
+
+// Typed data of one byte an element, which may be eight in memory.
+TEST_CASE("a large file of varints takes memory by its own size, not by that of its elements") {
+  constexpr int64_t count = 24 << 20;
+  std::string numbers(static_cast<size_t>(count), '\0');
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<char>(i % 127);
+  struct Case {
+    const char* name;
+    int data_type, field, bytes_each;
+  };
+  for (const Case& c :
+       {Case{"int64_data", proto::TensorProto::INT64, 7, 8}, Case{"int32_data", proto::TensorProto::INT32, 5, 4}}) {
+    CAPTURE(c.name);
+    Site site;
+    proto::ModelProto model = empty_model();
+    *model.mutable_graph()->mutable_output(0) = value_proto("y", {count}, c.data_type);
+    add(*model.mutable_graph(), node_proto("Identity", {"w"}, {"y"}));
+    const std::string tensor = concat(tag(1, 0), varint(count), tag(2, 0), varint(static_cast<uint64_t>(c.data_type)),
+                                      message(8, "w"), message(c.field, numbers));
+    const std::string graph = model.graph().SerializeAsString();
+    model.clear_graph();
+    const std::string bytes =
+        concat(model.SerializeAsString(), message(model_graph, concat(graph, message(graph_initializer, tensor))));
+    site.memory_bytes = 4 * static_cast<int64_t>(bytes.size()) + (int64_t{256} << 20);
+    const CommandResult result = site.import(bytes);
+    CAPTURE(result.err);
+    REQUIRE(result.exit_code == 0);
+    std::ifstream weights(site.folder / "out/m.safetensors", std::ios::binary);
+    for (int64_t from_end : {int64_t{1}, int64_t{1000}, count / 2, count}) {
+      int64_t value = 0;
+      weights.seekg(-from_end * c.bytes_each, std::ios::end);
+      weights.read(reinterpret_cast<char*>(&value), c.bytes_each);
+      CHECK(value == (count - from_end) % 127);
+    }
+  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 // A folder with model/m.onnx and an empty out/.
 struct Site {
   TempFolder folder;
+  int64_t memory_bytes = int64_t{2} << 30;  // what one run may take
   Site() {
     fs::create_directory(folder / "model");
     fs::create_directory(folder / "out");
@@ -40,11 +41,11 @@ struct Site {
     command.insert(command.end(), more.begin(), more.end());
     return run_command(command);
   }
-  // The start of a command that may take 2 GiB of memory. The sanitizers reserve address space without limit, so they
-  // look at what is used.
-  static std::vector<std::string> limited() {
-    if (RTX_SANITIZED) return {"env", "ASAN_OPTIONS=hard_rss_limit_mb=2048"};
-    return {"prlimit", "--as=2147483648"};
+  // The start of a command that may take no more. The sanitizers reserve address space without limit, so they look at
+  // what is used.
+  std::vector<std::string> limited() const {
+    if (RTX_SANITIZED) return {"env", concat("ASAN_OPTIONS=hard_rss_limit_mb=", memory_bytes >> 20)};
+    return {"prlimit", concat("--as=", memory_bytes)};
   }
 };
 

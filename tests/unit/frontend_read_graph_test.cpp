@@ -204,8 +204,10 @@ TEST_CASE("ai.onnx is the default domain, and other domains are looked up by nam
 }
 
 TEST_CASE("attributes have one value, of the type they say, under a name of their own") {
-  const auto with_attribute = [](proto::AttributeProto attribute, bool twice = false) {
+  int64_t ir_version = 8;
+  const auto with_attribute = [&](proto::AttributeProto attribute, bool twice = false) {
     proto::ModelProto model = relu_model();
+    model.set_ir_version(ir_version);
     for (int i = 0; i < (twice ? 2 : 1); ++i) *model.mutable_graph()->mutable_node(0)->add_attribute() = attribute;
     return outcome(read_proto(model));
   };
@@ -219,9 +221,15 @@ TEST_CASE("attributes have one value, of the type they say, under a name of thei
   attribute.set_type(proto::AttributeProto::FLOATS);
   CHECK(with_attribute(attribute) == "ok");
   attribute.clear_type();
-  CHECK(with_attribute(attribute) == "ok");  // IR version 1 had no types
+  for (int64_t version : {2, 8}) {
+    ir_version = version;
+    CHECK(with_attribute(attribute) == "E323 invalid");
+  }
+  ir_version = 1;  // had no types
+  CHECK(with_attribute(attribute) == "ok");
   attribute.clear_floats();
   CHECK(with_attribute(attribute) == "E323 invalid");
+  ir_version = 8;
   attribute = int_attribute("axis", 1);
   attribute.clear_name();
   CHECK(with_attribute(attribute) == "E322 invalid");

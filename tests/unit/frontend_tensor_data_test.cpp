@@ -107,6 +107,71 @@ TEST_CASE("large raw data stays in the file, small data is read") {
   CHECK(data->bytes == std::vector<std::byte>(400'000, std::byte{1}));
 }
 
+// The entry of "w" in a model whose only initializer is this message.
+Result<Model> read_wire(const TempFolder& folder, std::string_view tensor) {
+  return read_model(folder.file("m.onnx", with_graph_field(message(graph_initializer, tensor))));
+}
+
+TEST_CASE("packed and single entries of a field are one list") {
+  constexpr int dims = 1, data_type = 2, float_data = 4, int64_data = 7, name = 8;
+  const TempFolder folder;
+  const std::string numbers = concat(tag(int64_data, 0), varint(300), message(int64_data, varint(1) + varint(~0ull)),
+                                     message(int64_data, ""), message(name, "w"), tag(int64_data, 0), varint(7));
+  const std::string head = concat(tag(dims, 0), varint(4), tag(data_type, 0), varint(Type::INT64));
+  const Result<Model> model = read_wire(folder, head + numbers);
+  REQUIRE(model.ok());
+  const Result<Tensor> data = load(model->graph.initializers[0].entry);
+  REQUIRE(data.ok());
+  for (const auto& [i, value] : {std::pair(0, 300), {1, 1}, {2, -1}, {3, 7}}) CHECK(data->i64(i) == value);
+  CHECK(outcome(read_wire(folder, head + numbers + tag(int64_data, 0) + varint(7))) == "E303 invalid");
+
+  const std::string floats = float_bytes({1, 2, 3, 4});
+  const Result<Model> split =
+      read_wire(folder, concat(tag(dims, 0), varint(4), tag(data_type, 0), varint(Type::FLOAT), message(name, "w"),
+                               message(float_data, floats.substr(0, 8)), tag(float_data, 5), floats.substr(8, 4),
+                               message(float_data, floats.substr(12))));
+  REQUIRE(split.ok());
+  for (int i = 0; i < 4; ++i) CHECK(load(split->graph.initializers[0].entry)->f64(i) == i + 1);
+}
+
+TEST_CASE("large typed data stays in the file and is decoded where it is read") {
+  constexpr int count = 50'000;
+  const TempFolder folder;
+  proto::TensorProto tensor = tensor_proto(Type::INT64);
+  tensor.set_dims(0, count);
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i < count; ++i) values.push_back(i % 3 == 0 ? -i : i * i);
+  for (int64_t value : values) tensor.add_int64_data(value);
+  const Result<Model> model = read_model(folder.file("m.onnx", model_with(tensor).SerializeAsString()));
+  REQUIRE(model.ok());
+  const WeightEntry& entry = model->graph.initializers[0].entry;
+  CHECK(entry.memory == nullptr);
+  REQUIRE(entry.file != nullptr);
+  REQUIRE(entry.bytes == count * 8);
+  const std::byte* expected = reinterpret_cast<const std::byte*>(values.data());
+  for (const auto& [offset, size] : {std::pair(0, count * 8),
+                                     {1, 13},
+                                     {131'071, 3},
+                                     {131'072, 8},
+                                     {262'140, 100'000},
+                                     {count * 8 - 5, 5},
+                                     {count * 8, 0}}) {
+    CAPTURE(offset);
+    std::vector<std::byte> part(static_cast<size_t>(size));
+    REQUIRE(entry.file->read(entry.offset + offset, part).ok());
+    CHECK(std::equal(part.begin(), part.end(), expected + offset));
+  }
+  std::vector<std::byte> beyond(2);
+  CHECK(!entry.file->read(entry.offset + count * 8 - 1, beyond).ok());
+
+  // A file that lost its data since is noticed.
+  folder.file("m.onnx", std::string(1 << 20, '\xff'));
+  std::vector<std::byte> all(static_cast<size_t>(entry.bytes));
+  const Result<void> changed = entry.file->read(entry.offset, all);
+  REQUIRE(!changed.ok());
+  CHECK(changed.error().first().id == "E902");
+}
+
 TEST_CASE("a raw_data of the wrong size is refused with both sizes") {
   for (size_t size : {0, 15, 17, 32}) {
     CAPTURE(size);

@@ -213,9 +213,10 @@ TEST_CASE("a type nested without end is refused") {
   CHECK(outcome(read_bytes(with_graph_field(message(11, concat(message(1, "s"), message(2, type)))))) == "E502 limit");
 }
 
-TEST_CASE("raw data is not read by the scan, only located") {
+TEST_CASE("the numbers of a tensor are only located by the scan") {
   proto::TensorProto tensor = tensor_proto();
   tensor.set_raw_data(float_bytes({1, 2, 3, 4}));
+  for (int64_t value : {5, 6, 7}) tensor.add_int64_data(value);
   const std::string bytes = model_with(tensor).SerializeAsString();
   const TempFolder folder;
   const auto file = File::open(folder.file("m.onnx", bytes));
@@ -224,9 +225,18 @@ TEST_CASE("raw data is not read by the scan, only located") {
   REQUIRE(scanned.ok());
   proto::ModelProto model;
   REQUIRE(model.ParseFromString(*scanned));
-  const FileRange range = scanned_raw_data(model.graph().initializer(0).raw_data());
-  CHECK(range.bytes == 16);
-  CHECK(bytes.substr(static_cast<size_t>(range.offset), 16) == float_bytes({1, 2, 3, 4}));
+  const proto::TensorProto& located = model.graph().initializer(0);
+  CHECK(located.int64_data_size() == 0);
+  const std::vector<ScannedData> data = scanned_data(located.raw_data());
+  REQUIRE(data.size() == 2);
+  const auto in_file = [&](const FileRange& range) {
+    return bytes.substr(static_cast<size_t>(range.offset), static_cast<size_t>(range.bytes));
+  };
+  CHECK(data[0].field == proto::TensorProto::kInt64DataFieldNumber);
+  CHECK(data[0].elements == 3);
+  CHECK(in_file(data[0].range) == tensor.SerializeAsString());
+  CHECK(data[1].field == proto::TensorProto::kRawDataFieldNumber);
+  CHECK(in_file(data[1].range) == float_bytes({1, 2, 3, 4}));
 }
 
 }  // namespace
