@@ -260,7 +260,7 @@ Result<void> split_into(Conversion& c, int axis, const std::vector<Dim>& sizes) 
   Dim total = 0;
   for (const Dim& size : sizes) {
     if (size.is_constant() && size.constant() < 0)
-      return c.invalid("E332", concat("a part has the negative size ", size.str()));
+      return c.invalid("E332", concat("a part of axis ", axis, " has the negative size ", size.str()));
     total = total + size;
   }
   Dim length = c.type(0).shape[axis];

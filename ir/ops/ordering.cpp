@@ -19,7 +19,8 @@ Result<std::vector<Type>> infer_topk(const InferContext& context) {
   Shape shape = x.shape;
   Dim& length = shape[static_cast<size_t>(axis)];
   if (known_negative(k) || known_negative(length - k)) {
-    return rule_error(context, "topk_c1", concat("k is ", k.str()), concat("0 <= k <= ", length.str()));
+    return rule_error(context, "topk_c1", concat("k is ", k.str(), " for axis ", axis),
+                      concat("0 <= k <= ", length.str()));
   }
   length = k;
   return std::vector<Type>{{x.dtype, shape}, {DType::i64, shape}};
