@@ -71,6 +71,8 @@ struct KernelPlan {
 // What planners may know beside the body of a fusion.
 struct PlanContext {
   const SymbolRanges& symbols;
+  // What every kernel must keep at least; a planner that cannot refuses.
+  package::Determinism determinism = package::Determinism::run_to_run;
 };
 
 }  // namespace rtx::codegen

@@ -15,7 +15,8 @@ Result<KernelPlan> plan_pointwise(const Block& body, const PlanContext& context)
 Result<KernelPlan> plan_row(const Block& body, const PlanContext& context);
 // Reductions over any axes; one thread an element of the result, in index order.
 Result<KernelPlan> plan_reduce(const Block& body, const PlanContext& context);
-// One matmul. Floats: cuBLASLt; integers: own code.
+// One matmul, and what is done to each element of its result. Floats alone: cuBLASLt, else plan_gemm; integers: own
+// code.
 Result<KernelPlan> plan_contract(const Block& body, const PlanContext& context);
 // One convolution, direct; one thread an element of the result.
 Result<KernelPlan> plan_conv(const Block& body, const PlanContext& context);

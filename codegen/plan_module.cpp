@@ -11,7 +11,7 @@ namespace {
 
 class ModulePlanner {
  public:
-  explicit ModulePlanner(const Module& module) : module_(module) {}
+  ModulePlanner(const Module& module, package::Determinism determinism) : module_(module), determinism_(determinism) {}
 
   Result<ModulePlan> run() {
     for (const auto& function : module_.functions) {
@@ -33,7 +33,7 @@ class ModulePlanner {
     const std::string key = concat(kind, "\n", print_body(*fusion.body()));
     auto [known, is_new] = kernel_of_.try_emplace(key, static_cast<uint32_t>(plan_.kernels.size()));
     if (is_new) {
-      Result<KernelPlan> planned = plan_kernel(kind, *fusion.body(), {module_.symbols});
+      Result<KernelPlan> planned = plan_kernel(kind, *fusion.body(), {module_.symbols, determinism_});
       if (!planned) {
         Error error = std::move(planned).error().within(join(fusion.origins, ", "));
         for (Diagnostic& diagnostic : error.diagnostics) refusals_.push_back(std::move(diagnostic));
@@ -52,6 +52,7 @@ class ModulePlanner {
   }
 
   const Module& module_;
+  package::Determinism determinism_;
   ModulePlan plan_;
   std::map<std::string, uint32_t> kernel_of_;  // by kind and body
   std::vector<Diagnostic> refusals_;
@@ -73,6 +74,8 @@ std::string ModulePlan::str() const {
   return text;
 }
 
-Result<ModulePlan> plan_module(const Module& module) { return ModulePlanner(module).run(); }
+Result<ModulePlan> plan_module(const Module& module, package::Determinism determinism) {
+  return ModulePlanner(module, determinism).run();
+}
 
 }  // namespace rtx::codegen

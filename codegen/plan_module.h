@@ -29,7 +29,9 @@ struct ModulePlan {
   std::string str() const;
 };
 
-// A fusion that its planner refuses is an error that names the origins of the fusion; all of them are reported.
-Result<ModulePlan> plan_module(const Module& module);
+// `determinism` is what every kernel must keep at least. A fusion that its planner refuses is an error that names the
+// origins of the fusion; all of them are reported.
+Result<ModulePlan> plan_module(const Module& module,
+                               package::Determinism determinism = package::Determinism::run_to_run);
 
 }  // namespace rtx::codegen

@@ -52,6 +52,13 @@ void KernelWriter::line(const std::string& text) {
   lines_.push_back(text.empty() ? text : std::string(static_cast<size_t>(depth_) * 2, ' ') + text);
 }
 
+void KernelWriter::lines(std::string_view text) {
+  for (size_t end; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
+    const std::string one(text.substr(0, end));
+    one.starts_with('#') ? lines_.push_back(one) : line(one);
+  }
+}
+
 void KernelWriter::open(std::string header) {
   line(std::move(header));
   ++depth_;
@@ -80,6 +87,10 @@ std::string KernelWriter::temporary(std::string_view type, std::string_view stem
   line(rtx::concat("const ", type, " ", name, " = ", expression, ";"));
   scopes_.back().emplace(key, name);
   return name;
+}
+
+void KernelWriter::alias(std::string_view type, const std::string& expression, std::string name) {
+  scopes_.back().emplace(rtx::concat(type, " ", expression), std::move(name));
 }
 
 std::string KernelWriter::fresh(std::string_view stem) {

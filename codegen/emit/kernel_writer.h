@@ -29,6 +29,8 @@ class KernelWriter {
   std::string dim64(const Dim& value);
 
   void line(const std::string& text);
+  // Several, each ended by a newline; those that start with '#' are not indented.
+  void lines(std::string_view text);
   // "if (...) {", "} else {", "}": every temporary belongs to the scope it is made in.
   void open(std::string header);
   void between(std::string header);
@@ -36,6 +38,8 @@ class KernelWriter {
   // The name of a constant local with this value. The same expression, asked for again in this or an inner scope, gives
   // the same name; an expression that is a name or a literal already is returned as it is.
   std::string temporary(std::string_view type, std::string_view stem, const std::string& expression);
+  // From now on in this scope, temporary() of this expression is `name`, which stands for the same value.
+  void alias(std::string_view type, const std::string& expression, std::string name);
   // A name not used before.
   std::string fresh(std::string_view stem);
   // Marks a prelude function as used and returns its name.

@@ -7,5 +7,6 @@ set_tests_properties(conformance_gpu PROPERTIES LABELS gpu SKIP_RETURN_CODE 7)
 
 # Generated CUDA text, run on the CPU behind a shim.
 rtx_add_test(kernels_emulated kernels/emulated_test.cpp kernels/emulator.cpp LABEL kernel LINKS rtx_codegen)
+rtx_add_test(kernels_emulated_gemm kernels/emulated_gemm_test.cpp kernels/emulator.cpp LABEL kernel LINKS rtx_codegen)
 rtx_add_test(kernels_emulated_tensor_core kernels/emulated_tensor_core_test.cpp kernels/emulator.cpp LABEL kernel
              LINKS rtx_codegen)

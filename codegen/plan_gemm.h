@@ -1,0 +1,36 @@
+// Matrix products by our own kernels, with whatever is done to each element of the result in the same kernel.
+//
+// A block of threads computes one tile of the result. Each element is one sum over k in rising order, in f32 (f64 for
+// f64), which starts at zero and goes through the same instructions for every tile shape and place: an element depends
+// on its row of lhs, its column of rhs and k alone, bit for bit. Tiles come in three shapes, chosen by the sizes that
+// are planned for; the choice changes the time and nothing else.
+#pragma once
+
+#include "codegen/emit/kernel_writer.h"
+#include "codegen/kernel_plan.h"
+#include "codegen/product.h"
+
+namespace rtx::codegen {
+
+struct GemmTile {
+  int m, n, k;             // of the result, and the depth of one step
+  int groups_m, groups_n;  // f16 and bf16: warps along m and n; f32 and f64: threads
+  int stages;              // steps that lie in shared memory at a time
+
+  bool operator==(const GemmTile&) const = default;
+};
+
+// The matmul of `body`, f64, f32, f16 or bf16 and of any sizes, and its epilogue (check_epilogue).
+Result<KernelPlan> plan_gemm(const Block& body, const Operation& matmul, const Product& product,
+                             const PlanContext& context);
+
+// For plan_gemm. Both write declarations and the loop over k; before it stand these locals: `lhs`, `rhs` (the operands
+// of this batch), `m`, `n`, `k`, `row0`, `column0` (the tile's first element).
+//
+// f16, bf16 on tensor cores. After it `tile[row * tile_pitch + column]` in shared memory is the tile, rounded.
+void emit_tensor_core_loop(KernelWriter& writer, const Product& product, const GemmTile& tile);
+// f32, f64 by fused multiply-adds. After it `sums[i][j]` is row `row0 + tile_row(i)`, column `column0 +
+// tile_column(j)`.
+void emit_scalar_loop(KernelWriter& writer, const Product& product, const GemmTile& tile);
+
+}  // namespace rtx::codegen
