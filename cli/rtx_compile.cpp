@@ -26,6 +26,7 @@ struct Options {
   std::string input, output;
   std::vector<std::string> archs;
   std::string dump_phases, dump_kernels, kernel_cache;
+  std::string determinism = "run_to_run";
   int jobs = 0;
   bool no_kernel_cache = false, list_archs = false, time_passes = false;
   bool strip_metadata = false;
@@ -88,6 +89,7 @@ Result<void> run(const Tool& tool, const Options& options) {
   }
   codegen::BuildOptions build;
   RTX_ASSIGN(build.archs, chosen_archs(options));
+  build.determinism = *package::parse_determinism(options.determinism);
   build.jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (!options.no_kernel_cache)
     build.kernel_cache = options.kernel_cache.empty() ? default_kernel_cache() : options.kernel_cache;
@@ -118,6 +120,12 @@ int main_of_compile(int argc, char** argv) {
           "GPU architectures to make machine code for, separated by commas; 'cpu' (the default): none, the package "
           "then runs on the CPU device alone")
       ->delimiter(',');
+  tool.app
+      .add_option(
+          "--determinism", options.determinism,
+          "What equal inputs give on a GPU: run_to_run (the default), equal bits in every run; batch_invariant, "
+          "also for each row whatever else is in its batch, by own kernels for all matrix products")
+      ->check(CLI::IsMember({"run_to_run", "batch_invariant"}));
   tool.app.add_flag("--list-archs", options.list_archs, "Print the architectures and exit");
   tool.app.add_option("-j,--jobs", options.jobs, "Compiler processes at once (default: one a processor)")
       ->check(CLI::NonNegativeNumber);

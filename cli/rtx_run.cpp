@@ -116,7 +116,9 @@ Result<void> check_determinism(const Options& options, const package::Manifest& 
   return make_error(ErrorKind::device, "E711", "the package does not promise deterministic outputs")
       .with_expected(std::string(to_string(package::Determinism::batch_invariant)))
       .with_got(std::string(to_string(manifest.determinism)))
-      .with_help("rtx-inspect --kernels shows which kernels promise less: products by cuBLASLt are run_to_run");
+      .with_help(
+          "products by cuBLASLt are run_to_run; rtx-compile --determinism=batch_invariant makes a package without "
+          "them");
 }
 
 struct Run {

@@ -91,7 +91,7 @@ Result<ModulePlan> plan(Module& module, const BuildOptions& options) {
   }
   RTX_TRY(dump(options, "fused.rtxir", options.dump ? print(module) : std::string()));
   Phase phase(options, "plan");
-  return plan_module(module);
+  return plan_module(module, options.determinism);
 }
 
 Result<void> build_package(Module& module, const std::string& path, const BuildOptions& options) {

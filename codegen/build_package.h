@@ -14,7 +14,9 @@
 namespace rtx::codegen {
 
 struct BuildOptions {
-  std::vector<std::string> archs;                  // "sm_90a" ...; empty: a package for the CPU device alone
+  std::vector<std::string> archs;  // "sm_90a" ...; empty: a package for the CPU device alone
+  // What every kernel must keep at least; run_to_run or batch_invariant.
+  package::Determinism determinism = package::Determinism::run_to_run;
   int jobs = 1;                                    // compiler processes
   std::string kernel_cache;                        // folder; empty: none
   std::string compiler_worker = "/proc/self/exe";  // a program that serves nvrtc_worker_main

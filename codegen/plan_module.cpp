@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "codegen/plan_common.h"
 #include "codegen/plan_kernel.h"
 #include "ir/text.h"
 
@@ -34,6 +35,8 @@ class ModulePlanner {
     auto [known, is_new] = kernel_of_.try_emplace(key, static_cast<uint32_t>(plan_.kernels.size()));
     if (is_new) {
       Result<KernelPlan> planned = plan_kernel(kind, *fusion.body(), {module_.symbols, determinism_});
+      if (planned && planned->determinism < determinism_)
+        planned = refuse(kind, concat("it would promise ", package::to_string(planned->determinism), " only"));
       if (!planned) {
         Error error = std::move(planned).error().within(join(fusion.origins, ", "));
         for (Diagnostic& diagnostic : error.diagnostics) refusals_.push_back(std::move(diagnostic));

@@ -71,6 +71,26 @@ TEST_CASE("compiling for GPUs twice, with other job counts and orders of --arch,
   CHECK(manifest.find("spill_bytes: 0") != std::string::npos);
 }
 
+TEST_CASE("--determinism=batch_invariant makes every kernel promise it, products too") {
+  if (!has_nvrtc()) {
+    MESSAGE("skipped: no NVRTC");
+    return;
+  }
+  const TempFolder folder;
+  const std::string model = fixture("vit.dyn20/model.onnx");
+  auto manifest_for = [&](const char* level) {
+    const CommandResult result =
+        compile({model, "--arch", "sm_120", "-o", folder / level, concat("--determinism=", level)});
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    return read_text_file(concat(folder / level, "/manifest.yaml"), 1 << 24).value();
+  };
+  const std::string usual = manifest_for("run_to_run"), invariant = manifest_for("batch_invariant");
+  CHECK(usual.find("determinism: run_to_run") != std::string::npos);
+  CHECK(invariant.find("determinism: batch_invariant\n") != std::string::npos);
+  CHECK(invariant.find("run_to_run") == std::string::npos);
+  CHECK(invariant.find("    matmul: ") == std::string::npos);
+}
+
 TEST_CASE("a module that was imported first compiles to the same bytes as the ONNX file") {
   const TempFolder folder;
   const std::string model = fixture("distilbert.dyn20/model.onnx");
