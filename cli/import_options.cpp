@@ -56,8 +56,10 @@ void add_onnx_options(CLI::App& app, OnnxOptions& options) {
         "Bytes of all tensors as a multiple of the bytes stored in the model and its data files, beyond 1 GiB");
   limit("--max-name-bytes", limits.max_name_bytes, "Bytes of a name");
   limit("--max-depth", limits.max_depth, "Nesting of subgraphs, and of function calls");
-  limit("--max-inlined-nodes", limits.max_inlined_nodes, "Nodes after local functions are inlined");
+  limit("--max-inlined-nodes", limits.max_inlined_nodes,
+        "Nodes after local functions are inlined, and nodes of unrolled loops");
   limit("--max-inlined-bytes", limits.max_inlined_bytes, "Bytes of memory that inlined nodes may take");
+  limit("--max-loop-iterations", options.max_loop_iterations, "Iterations of a loop that is unrolled");
   app.get_option("--max-depth")->check(CLI::Range(1, 1000));
 }
 
@@ -65,6 +67,8 @@ Result<OnnxInput> read_onnx(const std::string& path, const OnnxOptions& options)
   OnnxInput input;
   input.import.max_rank = static_cast<int>(options.read.limits.max_rank);
   input.import.max_tensor_bytes = options.read.limits.max_tensor_bytes;
+  input.import.max_inlined_nodes = options.read.limits.max_inlined_nodes;
+  input.import.max_loop_iterations = options.max_loop_iterations;
   RTX_ASSIGN(input.import.ranges, dim_ranges(options));
   RTX_ASSIGN(input.model, onnx::read_model(path, options.read));
   RTX_ASSIGN(input.import.constants, constants_of(options.constants, input.model.graph));

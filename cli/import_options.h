@@ -14,6 +14,7 @@ namespace rtx::cli {
 // As given on the command line.
 struct OnnxOptions {
   onnx::ReadOptions read;
+  int64_t max_loop_iterations = onnx::ImportOptions{}.max_loop_iterations;
   std::vector<std::string> dims;                                // "batch=1:4:8"
   std::vector<std::string> fixed_dims;                          // "batch=4"
   std::vector<std::string> constants;                           // "axes=0,1", "table=@table.npy"

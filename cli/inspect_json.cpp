@@ -69,7 +69,10 @@ Json program_json(const Manifest& manifest, const Program& program, std::span<co
                      {"results", buffers(step.results)},
                      {"origins", step.origins}});
   }
+  Json when = nullptr;
+  if (program.when) when = {{"input", program.inputs[program.when->input].name}, {"value", program.when->value}};
   return {{"name", program.name},
+          {"when", std::move(when)},
           {"inputs", specs_json(program.inputs)},
           {"outputs", specs_json(program.outputs)},
           {"memory",

@@ -144,6 +144,9 @@ std::string steps_section(const Manifest& manifest, const Program& program) {
 std::string program_section(const Manifest& manifest, const Program& program, std::span<const int64_t> symbols,
                             const Sections& sections) {
   std::string out = fmt::format("program {} ({} steps)\n", program.name, program.steps.size());
+  if (program.when)
+    out += fmt::format("  when input {} is {}\n", escape_text(program.inputs[program.when->input].name),
+                       program.when->value);
   const auto tensors = [&](std::string_view title, const std::vector<TensorSpec>& specs) {
     out += fmt::format("  {}\n", title);
     for (const TensorSpec& spec : specs) out += fmt::format("    {:<32} {}\n", escape_text(spec.name), spec_text(spec));

@@ -36,15 +36,22 @@ struct Form {
   std::optional<int64_t> until;  // the last version; nullopt: the newest
 };
 
-// The importer replaces an If by its live branch; a table of its own would have this one row.
-constexpr onnx::Converter if_row{
-    .op_type = "If", .attributes = "then_branch else_branch", .max_outputs = onnx::any_number};
+// The importer replaces an If by its live branch and a Loop by its iterations; a table of its own would have these
+// rows.
+constexpr onnx::Converter control_rows[] = {
+    {.op_type = "If", .attributes = "then_branch else_branch", .max_outputs = onnx::any_number},
+    {.op_type = "Loop",
+     .attributes = "body",
+     .min_inputs = 2,
+     .max_inputs = onnx::any_number,
+     .max_outputs = onnx::any_number},
+};
 
 std::vector<Form> forms() {
   std::map<std::pair<std::string_view, std::string_view>, std::vector<const onnx::Converter*>> by_operator;
   for (std::span<const onnx::Converter> table : onnx::all_converters())
     for (const onnx::Converter& row : table) by_operator[{row.domain, row.op_type}].push_back(&row);
-  by_operator[{if_row.domain, if_row.op_type}].push_back(&if_row);
+  for (const onnx::Converter& row : control_rows) by_operator[{row.domain, row.op_type}].push_back(&row);
   std::vector<Form> all;
   for (auto& [key, rows] : by_operator) {
     std::sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->since < b->since; });

@@ -61,6 +61,9 @@ inline constexpr int any_number = 1 << 30;
 // For node.domain, op_type and opset. Null: no row; `known` then says whether the operator has rows at later versions.
 const Converter* find_converter(std::string_view domain, std::string_view op_type, int64_t opset, bool* known);
 
+// The oldest version of an operator that has a row; 0 where it has none.
+int64_t first_version(std::string_view domain, std::string_view op_type);
+
 // All rows, for documentation and tests.
 std::span<const std::span<const Converter>> all_converters();
 

@@ -30,8 +30,9 @@ Result<ImportResult> Importer::run() {
   builder_.emplace(function_->block);
   builder_->unify = [this](const Dim& a, const Dim& b) { return unify(a, b); };
   builder_->rewrite_attributes = [this](AttributeList& attributes) { refresh(attributes); };
+  const bool first_program = !fixed_ || fixed_->value;
   for (const FunctionUse& function : model_.functions)
-    if (uses_)
+    if (uses_ && first_program)
       uses_->of(function.domain, function.name, function.opset).nodes[static_cast<int>(NodeFate::inlined)] +=
           function.calls;
   scopes_.emplace_back();

@@ -21,6 +21,9 @@ struct ImportOptions {
   // Of every value in the module, as far as its fixed axes decide (E504).
   int max_rank = 8;
   int64_t max_tensor_bytes = int64_t{64} << 30;
+  // A Loop that takes more iterations is not unrolled; its nodes count for each iteration (E503).
+  int64_t max_loop_iterations = 1024;
+  int64_t max_inlined_nodes = 1'000'000;
 };
 
 struct ImportResult {

@@ -21,6 +21,20 @@ std::optional<Dim::Solution> solve_by_trial(const Dim& a, const Dim& b) {
   return Dim::Solution{names[0], value};
 }
 
+// 4*n == 24 is n == 6: one symbol, linear, with a whole solution.
+std::optional<Dim::Solution> solve_scaled(const Dim& a, const Dim& b) {
+  const Dim difference = a - b;
+  std::vector<std::string> names;
+  difference.collect_symbols(names);
+  if (names.size() != 1) return std::nullopt;
+  const Dim offset = difference.substituted(names[0], 0);
+  const Dim slope = difference.substituted(names[0], 1) - offset;
+  if (!offset.is_constant() || !slope.is_constant() || slope.is(0) || slope.is(-1)) return std::nullopt;
+  if (difference != offset + slope * Dim::symbol(names[0]) || offset.constant() % slope.constant() != 0)
+    return std::nullopt;
+  return Dim::Solution{names[0], Dim(-(offset.constant() / slope.constant()))};
+}
+
 }  // namespace
 
 Dim Importer::fresh(Dim dim) const {
@@ -32,8 +46,19 @@ bool Importer::unify(const Dim& stale_a, const Dim& stale_b) {
   Dim a = fresh(stale_a), b = fresh(stale_b);
   if (a == b) return true;
   auto solution = Dim::solve(a, b);
+  if (!solution) solution = solve_scaled(a, b);
   if (!solution) solution = solve_by_trial(a, b);
-  if (!solution) return false;
+  if (!solution) {
+    // Only an expression such as max(past, total) may still equal a constant.
+    std::vector<std::string> names;
+    a.collect_symbols(names);
+    b.collect_symbols(names);
+    if (names.size() > 1)
+      dims_to_fix_ =
+          concat(a.str(), " and ", b.str(), " may be equal: fix one of the dims ",
+                 join(names, ", ", [](auto& name) { return escape_text(name); }), " with --fix-dim NAME=SIZE");
+    return false;
+  }
   const auto& [symbol, value] = *solution;
   auto range = module_->symbols.find(symbol);
   if (range == module_->symbols.end()) return false;

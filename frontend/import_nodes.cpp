@@ -4,21 +4,28 @@
 
 #include "base/text.h"
 #include "frontend/importer.h"
+#include "frontend/refused_operators.h"
 
 namespace rtx::onnx {
 
 namespace {
 
 // `other_versions`: the table has the operator, but not at the opset of the node.
-Diagnostic unsupported_operator(bool other_versions) {
+Diagnostic unsupported_operator(const Node& node, bool other_versions) {
   if (other_versions)
-    return make_error(ErrorKind::unsupported, "E401", "this version of the operator is not supported")
+    return make_error(ErrorKind::unsupported, "E401",
+                      concat("this version of the operator is not supported, those from opset ",
+                             first_version(node.domain, node.op_type), " on are"))
         .with_help("export the model with a later opset");
-  return make_error(ErrorKind::unsupported, "E401", "operator is not supported")
+  const std::string_view reason = refusal_of(node.domain, node.op_type);
+  return make_error(ErrorKind::unsupported, "E401", reason.empty() ? "operator is not supported" : std::string(reason))
       .with_help("export the model without it; rtx has no fallback that would run it elsewhere");
 }
 
 bool is_node(const Node& node, std::string_view op_type) { return node.op_type == op_type && node.domain.empty(); }
+
+// Replaced by what they run; such a node has no row in the table.
+bool is_control(const Node& node) { return is_node(node, "If") || is_node(node, "Loop"); }
 
 bool has_blank_separated(std::string_view list, std::string_view word) {
   while (!list.empty()) {
@@ -48,15 +55,15 @@ void Importer::import_node(const Node& node) {
 
 NodeFate Importer::try_node(const Node& node) {
   node_ = &node;
+  dims_to_fix_.clear();
   const auto failed = [&](NodeFate fate) {
     fail_outputs(node);
     return fate;
   };
   bool known = false;
   const Converter* row = find_converter(node.domain, node.op_type, node.opset, &known);
-  bool is_if = is_node(node, "If");
-  if (!row && !is_if) {
-    report(node, unsupported_operator(known));
+  if (!row && !is_control(node)) {
+    report(node, unsupported_operator(node, known));
     for (const Attribute& attribute : node.attributes)
       if (auto* inner = std::get_if<std::shared_ptr<Graph>>(&attribute.value); inner && *inner)
         report_unknown_operators(**inner);
@@ -83,13 +90,15 @@ NodeFate Importer::try_node(const Node& node) {
     inputs.push_back(imported);
   }
   while (!inputs.empty() && !inputs.back()) inputs.pop_back();
-  Result<void> done = is_if ? inline_if(node, inputs) : convert(node, *row, std::move(inputs));
+  Result<void> done = row                   ? convert(node, *row, std::move(inputs))
+                      : is_node(node, "If") ? inline_if(node, inputs)
+                                            : unroll_loop(node, inputs);
   node_ = &node;
   if (!done) {
     report(node, std::move(done).error());
     return failed(NodeFate::refused);
   }
-  return is_if ? NodeFate::inlined : NodeFate::converted;
+  return row ? NodeFate::converted : NodeFate::inlined;
 }
 
 Result<void> Importer::convert(const Node& node, const Converter& row, std::vector<Imported*> inputs) {
@@ -314,9 +323,9 @@ const Imported* Importer::only_source(const Imported& value) const {
 void Importer::report_unknown_operators(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     bool known = false;
-    const bool unknown = !find_converter(node.domain, node.op_type, node.opset, &known) && !is_node(node, "If");
-    if (unknown) report(node, unsupported_operator(known));
-    if (uses_) ++use_of(node).nodes[static_cast<int>(unknown ? NodeFate::refused : NodeFate::untried)];
+    const bool unknown = !find_converter(node.domain, node.op_type, node.opset, &known) && !is_control(node);
+    if (unknown) report(node, unsupported_operator(node, known));
+    if (uses_) uses_->count(node, unknown ? NodeFate::refused : NodeFate::untried);
     for (const Attribute& attribute : node.attributes)
       if (auto* inner = std::get_if<std::shared_ptr<Graph>>(&attribute.value); inner && *inner)
         report_unknown_operators(**inner);

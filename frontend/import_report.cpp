@@ -48,6 +48,7 @@ void Importer::report(const Node& node, Error error) {
     } else if (invalid_.size() < max_invalid_reports) {
       std::string place = concat(model_.path, ": ", node.str());
       diagnostic.where = diagnostic.where.empty() ? place : concat(place, ": ", diagnostic.where);
+      if (diagnostic.help.empty()) diagnostic.help = dims_to_fix_;
       if (diagnostic.help.empty() && diagnostic.expected.empty())
         diagnostic.help = "the exporter or an editing tool wrote it wrongly; export the model again";
       if (!node.scope.empty()) diagnostic.notes.push_back(concat("in module ", escape_text(node.scope)));
@@ -99,12 +100,12 @@ void Importer::count(const Node& node, NodeFate fate, size_t operations_before) 
     }
     if (!any) fate = NodeFate::folded;
   }
-  ++use.nodes[static_cast<int>(fate)];
+  uses_->count(node, fate);
 }
 
 void Importer::count_dead(const Graph& graph) {
   for (const Node& node : graph.nodes) {
-    ++use_of(node).nodes[static_cast<int>(NodeFate::dead)];
+    uses_->count(node, NodeFate::dead);
     for (const Attribute& attribute : node.attributes)
       if (auto* inner = std::get_if<std::shared_ptr<Graph>>(&attribute.value); inner && *inner) count_dead(**inner);
   }

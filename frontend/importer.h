@@ -73,6 +73,12 @@ class Importer {
   NodeFate try_node(const Node& node);
   Result<void> convert(const Node& node, const Converter& row, std::vector<Imported*> inputs);
   Result<void> inline_if(const Node& node, const std::vector<Imported*>& inputs);
+  Result<void> unroll_loop(const Node& node, const std::vector<Imported*>& inputs);
+  Result<std::vector<Imported*>> run_body(const Graph& body, int64_t iteration, bool condition,
+                                          const std::vector<Imported*>& carried);
+  Result<int64_t> control_value(Imported& value, std::string_view what);
+  Result<Imported*> empty_scan(const ValueInfo& declared, const std::string& name);
+  Result<Imported*> stack(const Node& node, const std::string& name, std::vector<Imported*> slices);
   // The one input that a value depends on, if there is one and it is a bool of one element.
   const Imported* only_source(const Imported& value) const;
   // Adds a weight; an equal one of that name is taken instead. Returns its name.
@@ -116,6 +122,7 @@ class Importer {
   const Node* node_ = nullptr;
   std::vector<std::string> declared_shapes_;  // that inference contradicts, in the order found
   std::vector<std::pair<std::string, Dim>> substitutions_;
+  std::string dims_to_fix_;  // help for the node being imported, where dims that it needs equal could not be made so
   std::vector<Diagnostic> warnings_;
   std::set<std::string> warned_;  // each is given once
   std::vector<Diagnostic> invalid_;
@@ -123,6 +130,7 @@ class Importer {
   std::vector<Refusal> refusals_;
   std::map<std::string, size_t> refusal_index_;
   int64_t reports_ = 0;           // calls of report()
+  int64_t unrolled_nodes_ = 0;    // of the bodies of loops, for each iteration
   OperatorUses* uses_ = nullptr;  // null: nobody asks
 };
 

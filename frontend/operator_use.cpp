@@ -59,6 +59,17 @@ OperatorUse& OperatorUses::of(std::string_view domain, std::string_view op_type,
   return use;
 }
 
+void OperatorUses::count(const Node& node, NodeFate fate) {
+  auto [known, is_new] = fates_.try_emplace(&node, fate);
+  int64_t* nodes = of(node.domain, node.op_type, node.opset).nodes;
+  if (!is_new) {
+    if (fate <= known->second) return;
+    --nodes[static_cast<int>(known->second)];
+    known->second = fate;
+  }
+  ++nodes[static_cast<int>(fate)];
+}
+
 std::vector<const OperatorUse*> OperatorUses::sorted() const {
   std::vector<const OperatorUse*> all;
   for (const auto& [key, use] : uses_) all.push_back(&use);

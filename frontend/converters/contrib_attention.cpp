@@ -75,8 +75,10 @@ Result<Value*> attend(Conversion& c, const Heads& heads, Value* padding, Value* 
     RTX_TRY(mask.add(c, bias));
   }
   if (c.integer("unidirectional", 0) != 0) {
-    RTX_ASSIGN(Value * offset, c.dim_scalar(heads.past));
-    RTX_TRY(mask.allow_window(c, offset, queries, keys, -1, 0));
+    // The last query sees every key, also where the keys are a whole cache that is given as `key`.
+    const Dim offset = max_in_ranges(heads.past, keys - queries, c.ranges());
+    RTX_ASSIGN(Value * position, c.dim_scalar(offset));
+    RTX_TRY(mask.allow_window(c, position, queries, keys, -1, 0));
   }
   RTX_ASSIGN(scores, mask.apply(c, scores, -infinity));
   RTX_ASSIGN(Value * weights, attention_softmax(c, scores, bias != nullptr));

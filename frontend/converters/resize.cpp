@@ -155,8 +155,9 @@ Result<std::vector<double>> constants(Conversion& c, size_t index) {
 }
 
 Result<void> resize(Conversion& c) {
-  // Opset 10: X, scales. From 11: X, roi, scales, sizes.
-  bool first_form = c.node().opset < 11;
+  // Upsample-7: X, with the scales in an attribute. Upsample-9, Resize-10: X, scales. From 11: X, roi, scales, sizes.
+  const bool listed = c.has_attribute("scales");
+  const bool first_form = c.node().op_type == "Upsample" || c.node().opset < 11;
   size_t scales_input = first_form ? 1 : 2;
   ResizeForm form{c.string("mode", "nearest"),
                   c.string("coordinate_transformation_mode", first_form ? "asymmetric" : "half_pixel"),
@@ -170,8 +171,8 @@ Result<void> resize(Conversion& c) {
   int rank = c.rank(0);
   std::vector<int64_t> axes(rank);
   for (int i = 0; i < rank; ++i) axes[i] = i;
-  if (auto listed = c.integer_list("axes")) {
-    axes = *listed;
+  if (auto chosen = c.integer_list("axes")) {
+    axes = *chosen;
     for (int64_t& axis : axes) {
       RTX_ASSIGN(axis, c.axis(axis, rank));
     }
@@ -179,6 +180,8 @@ Result<void> resize(Conversion& c) {
   std::vector<double> scales, sizes, roi;
   if (!first_form && given(c, 3)) {
     RTX_ASSIGN(sizes, constants(c, 3));
+  } else if (listed) {
+    if (const auto* list = c.attribute<std::vector<float>>("scales")) scales.assign(list->begin(), list->end());
   } else {
     if (!given(c, scales_input)) return c.invalid("E221", "Resize needs scales or sizes");
     RTX_ASSIGN(scales, constants(c, scales_input));
@@ -208,7 +211,9 @@ Result<void> resize(Conversion& c) {
       plan.end = roi[axes.size() + i];
     }
     double extent = roi.empty() ? 1 : plan.end - plan.start;
-    plan.out = static_cast<int64_t>(sizes.empty() ? std::floor(in * extent * plan.scale) : sizes[i]);
+    // In the type of the scales: 5 * 2.6f is 13.
+    plan.out = sizes.empty() ? static_cast<int64_t>(static_cast<float>(in * extent) * static_cast<float>(plan.scale))
+                             : static_cast<int64_t>(sizes[i]);
     plans.push_back(plan);
   }
   if (policy != "stretch" && !sizes.empty()) {
@@ -244,8 +249,8 @@ constexpr std::string_view resize_18 =
 }  // namespace
 
 constinit const Converter resize_converters[] = {
-    {"Resize", 10, resize, never, "mode", 2, 2},
-    {"Resize", 11, resize, never, resize_11, 1, 4},
+    {"Upsample", 7, resize, never, "mode scales", 1, 1}, {"Upsample", 9, resize, never, "mode", 2, 2},
+    {"Resize", 10, resize, never, "mode", 2, 2},         {"Resize", 11, resize, never, resize_11, 1, 4},
     {"Resize", 18, resize, never, resize_18, 1, 4},
 };
 std::span<const Converter> resize_table() { return resize_converters; }

@@ -59,4 +59,12 @@ const Converter* find_converter(std::string_view domain, std::string_view op_typ
   return best;
 }
 
+int64_t first_version(std::string_view domain, std::string_view op_type) {
+  int64_t first = 0;
+  for (std::span<const Converter> table : all_converters())
+    for (const Converter& row : table)
+      if (row.domain == domain && row.op_type == op_type && (first == 0 || row.since < first)) first = row.since;
+  return first;
+}
+
 }  // namespace rtx::onnx

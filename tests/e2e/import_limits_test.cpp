@@ -53,6 +53,24 @@ proto::ModelProto with_branches() {
   return model;
 }
 
+// Two iterations of Relu.
+proto::ModelProto with_loop() {
+  proto::GraphProto body;
+  body.set_name("body");
+  for (const char* name : {"i", "c", "v"}) body.add_input()->set_name(name);
+  add(body, node_proto("Relu", {"v"}, {"r"}));
+  for (const char* name : {"c", "r"}) body.add_output()->set_name(name);
+  proto::ModelProto model = empty_model();
+  proto::NodeProto loop = node_proto("Loop", {"w", "", "x"}, {"y"});
+  *loop.add_attribute() = graph_attribute("body", body);
+  add(*model.mutable_graph(), loop);
+  proto::TensorProto count = tensor_proto(proto::TensorProto::INT64);
+  count.clear_dims();
+  count.set_raw_data(std::string("\x02\0\0\0\0\0\0\0", 8));
+  *model.mutable_graph()->add_initializer() = count;
+  return model;
+}
+
 TEST_CASE("each limit is an option that its error names") {
   const Site site;
   proto::ModelProto two_initializers = model_with(weight());
@@ -80,6 +98,8 @@ TEST_CASE("each limit is an option that its error names") {
       {"--max-depth", "1", "2", with_branches()},
       {"--max-inlined-nodes", "3", "4", with_function()},
       {"--max-inlined-bytes", "100", "100000", with_function()},
+      {"--max-inlined-nodes", "3", "4", with_loop()},
+      {"--max-loop-iterations", "1", "2", with_loop()},
   };
   for (const Limit& limit : limits) {
     CAPTURE(limit.option);

@@ -84,6 +84,32 @@ TEST_CASE("unsupported operators, those behind them, and those inside bodies") {
   CHECK(checked.json["diagnostics"].size() == 3);
 }
 
+TEST_CASE("a model of two programs counts each node once, as the most that became of it") {
+  proto::ModelProto model = empty_model();
+  proto::GraphProto& graph = *model.mutable_graph();
+  proto::ValueInfoProto& condition = *graph.add_input();
+  condition.set_name("c");
+  condition.mutable_type()->mutable_tensor_type()->set_elem_type(proto::TensorProto::BOOL);
+  condition.mutable_type()->mutable_tensor_type()->mutable_shape();
+  add(graph, node_proto("Relu", {"x"}, {"a"}));
+  proto::NodeProto choice = node_proto("If", {"c"}, {"b"});
+  for (const char* name : {"then_branch", "else_branch"}) {
+    proto::AttributeProto& branch = *choice.add_attribute();
+    branch.set_name(name);
+    branch.set_type(proto::AttributeProto::GRAPH);
+    branch.mutable_g()->set_name(name);
+    *branch.mutable_g()->add_output() = value_proto(name, {4});
+    add(*branch.mutable_g(), node_proto(name[0] == 't' ? "Neg" : "Abs", {"a"}, {name}));
+  }
+  add(graph, choice);
+  add(graph, node_proto("Exp", {"b"}, {"y"}));
+  const Checked checked = check_model(model);
+  CHECK(checked.result.exit_code == 0);
+  for (const char* op : {"Relu", "Neg", "Abs", "Exp"})
+    CHECK(checked.of(op)["fates"] == nlohmann::json{{"converted", 1}});
+  CHECK(checked.of("If")["fates"] == nlohmann::json{{"inlined", 1}});
+}
+
 TEST_CASE("functions are inlined; their operators count for each call") {
   proto::ModelProto model = empty_model();
   model.set_ir_version(10);
