@@ -52,7 +52,7 @@ TEST_CASE("rtx-run takes the program that the input selects; the outputs have sh
   const Compiled c;
   const auto run = [&](const char* condition) {
     const CommandResult result =
-        run_command({RTX_RUN, c.package, "--quiet", "--input=x=2x2xf32=1,2,3,4", concat("--input=c=bool=", condition)});
+        run_command({RTX_RUN, c.package, "--input=x=2x2xf32=1,2,3,4", concat("--input=c=bool=", condition)});
     REQUIRE_MESSAGE(result.exit_code == 0, result.err);
     return result.out;
   };

@@ -62,14 +62,14 @@ TEST_CASE("unsupported operators, those behind them, and those inside bodies") {
   proto::GraphProto& graph = *model.mutable_graph();
   add(graph, node_proto("Relu", {"x"}, {"a"}));
   add(graph, node_proto("Frobnicate", {"a"}, {"b"}));
-  proto::NodeProto loop = node_proto("Loop", {"", "", "a"}, {"c"});
-  proto::AttributeProto& body = *loop.add_attribute();
+  proto::NodeProto scan = node_proto("Scan", {"a"}, {"c"});
+  proto::AttributeProto& body = *scan.add_attribute();
   body.set_name("body");
   body.set_type(proto::AttributeProto::GRAPH);
   body.mutable_g()->set_name("body");
   *body.mutable_g()->add_output() = value_proto("inner", {4});
   add(*body.mutable_g(), node_proto("Zorp", {"a"}, {"inner"}));
-  add(graph, loop);
+  add(graph, scan);
   add(graph, node_proto("Add", {"b", "c"}, {"y"}));
   const Checked checked = check_model(model);
   CHECK(checked.result.exit_code == 4);
@@ -78,7 +78,7 @@ TEST_CASE("unsupported operators, those behind them, and those inside bodies") {
   CHECK(checked.of("Relu")["reasons"].empty());
   CHECK(checked.of("Frobnicate")["fates"] == nlohmann::json{{"refused", 1}});
   CHECK(checked.of("Frobnicate")["reasons"][0] == "operator is not supported [RTX-E401]");
-  CHECK(checked.of("Loop")["fates"] == nlohmann::json{{"refused", 1}});
+  CHECK(checked.of("Scan")["fates"] == nlohmann::json{{"refused", 1}});
   CHECK(checked.of("Zorp")["fates"] == nlohmann::json{{"refused", 1}});
   CHECK(checked.of("Add")["fates"] == nlohmann::json{{"untried", 1}});
   CHECK(checked.json["diagnostics"].size() == 3);
