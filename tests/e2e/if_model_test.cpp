@@ -48,7 +48,7 @@ struct Compiled {
   }
 };
 
-TEST_CASE("rtx-run takes the program that the input selects; the outputs have shapes of their own") {
+TEST_CASE("rtx-run takes the program that the input selects, the outputs have shapes of their own") {
   const Compiled c;
   const auto run = [&](const char* condition) {
     const CommandResult result =

@@ -276,7 +276,7 @@ TEST_CASE("a causal query of MultiHeadAttention over a longer key sees it whole 
 
 // ---- H58: EmbedLayerNormalization
 
-TEST_CASE("EmbedLayerNormalization: positions of each row, shared, or counted; segments or none") {
+TEST_CASE("EmbedLayerNormalization: positions of each row, shared, or counted, segments or none") {
   const Tensor words = floats({3, 2}, {0, 1, 10, 12, 20, 25}),
                positions = floats({4, 2}, {0, 0, 100, 200, 300, 400, 5, 6});
   const Tensor segments = floats({2, 2}, {1000, 2000, 3000, 5000}), gamma = floats({2}, {1, 2}),
@@ -353,7 +353,7 @@ TEST_CASE("GroupQueryAttention: a prompt padded on the right starts at 0 in ever
   check_close(y[1], {3, 5, 99, 2, 4, 9});
 }
 
-TEST_CASE("GroupQueryAttention: a window counts the query's own key; causal = 0 sees all keys that are filled") {
+TEST_CASE("GroupQueryAttention: a window counts the query's own key, causal = 0 sees all keys that are filled") {
   const Tensor values = floats({1, 2, 1}, {5, 7}), past = floats({1, 1, 2, 1}, {1, 3}), lengths = int32s({1}, {3});
   check_close(means(values, past, lengths, 4, {attribute("local_window_size", 2)})[0], {4, 6});
   check_close(means(values, past, lengths, 4, {attribute("causal", 0)})[0], {4, 4});

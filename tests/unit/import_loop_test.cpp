@@ -50,7 +50,7 @@ Diagnostic refused(const ModelText& text, const ImportOptions& options = {}) {
 
 }  // namespace
 
-TEST_CASE("a Loop of a constant number of iterations is its body as often; scan outputs are stacked") {
+TEST_CASE("a Loop of a constant number of iterations is its body as often, scan outputs are stacked") {
   ModelText text;
   text.input("x", onnx_f32, {"2"}).initializer("n", Tensor::scalar(DType::i64, 3)).initializer("t", boolean(true));
   text.initializer("v0", floats({2}, {1, 1}));
@@ -109,7 +109,7 @@ TEST_CASE("a loop without iterations gives what went in, and scan outputs of len
   CHECK(refused(text).id == "E401");
 }
 
-TEST_CASE("a loop whose length is not known is refused with the reason; its body is still looked at") {
+TEST_CASE("a loop whose length is not known is refused with the reason, its body is still looked at") {
   ModelText text;
   text.input("x", onnx_f32, {"s"}).input("n", onnx_i64, {}).initializer("t", boolean(true));
   Body body({"v"});

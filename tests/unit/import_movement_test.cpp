@@ -135,7 +135,7 @@ TEST_CASE("H30: the root of a size is a scale, in floats") {
 
 // ---- H31: indices
 
-TEST_CASE("H31: negative indices count from the end; outside, a constant is an error and data is clamped") {
+TEST_CASE("H31: negative indices count from the end, outside, a constant is an error and data is clamped") {
   const Tensor x = floats({3, 2}, {1, 2, 3, 4, 5, 6});
   CHECK(elements(apply(13, "Gather", {x, integers({2}, {-1, -3})})[0]) == Doubles{5, 6, 1, 2});
   CHECK(elements(apply(13, "GatherElements", {x, integers({1, 2}, {-1, -2})}, {attribute("axis", 0)})[0]) ==
