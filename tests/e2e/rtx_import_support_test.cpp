@@ -110,7 +110,7 @@ TEST_CASE("a model of two programs counts each node once, as the most that becam
   CHECK(checked.of("If")["fates"] == nlohmann::json{{"inlined", 1}});
 }
 
-TEST_CASE("functions are inlined; their operators count for each call") {
+TEST_CASE("functions are inlined, their operators count for each call") {
   proto::ModelProto model = empty_model();
   model.set_ir_version(10);
   auto& import = *model.add_opset_import();

@@ -143,7 +143,7 @@ TEST_CASE("a branch may return an outer value, an initializer of its own, or an 
         Doubles{7});
 }
 
-TEST_CASE("weights that both branches use stand in the module once; ranges that differ get symbols of their own") {
+TEST_CASE("weights that both branches use stand in the module once, ranges that differ get symbols of their own") {
   ModelText then, other;
   then.node("MatMul", {"x", "w"}, {"a"}).output("a");
   // The table has 8 rows, which bounds n in this branch alone.
@@ -188,7 +188,7 @@ TEST_CASE("SplitToSequence takes sizes, one size with a shorter last part, or pa
   CHECK(y[0].shape == std::vector<int64_t>{1, 2});
 }
 
-TEST_CASE("a sequence is built, changed and joined; a new axis stacks") {
+TEST_CASE("a sequence is built, changed and joined, a new axis stacks") {
   ModelText text;
   text.input("a", onnx_f32, {"2"}).input("b", onnx_f32, {"2"}).initializer("back", Tensor::scalar(DType::i64, -1));
   text.initializer("first", Tensor::scalar(DType::i64, 0));

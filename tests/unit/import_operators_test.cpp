@@ -55,7 +55,7 @@ TEST_CASE("Pow has the type of its base") {
   check_close(apply(13, "Pow", {floats({1}, {-2}), floats({}, {0.5})})[0], {nan_value});
 }
 
-TEST_CASE("Cast truncates, saturates and gives 0 for NaN; to bool anything but zero is true") {
+TEST_CASE("Cast truncates, saturates and gives 0 for NaN, to bool anything but zero is true") {
   Tensor x = floats({4}, {-1.9, 3e9, nan_value, 0});
   CHECK(elements(apply(13, "Cast", {x}, {attribute("to", onnx_i32)})[0]) == Doubles{-1, 2147483647, 0, 0});
   CHECK(elements(apply(13, "Cast", {x}, {attribute("to", onnx_bool)})[0]) == Doubles{1, 1, 1, 0});

@@ -45,7 +45,7 @@ TEST_CASE("ScatterElements wraps negative indices, and the last of several updat
         Doubles{0, 3, 0, 0, 0, 0});
 }
 
-TEST_CASE("scatters combine updates in their order; of bools the sum is or, the product is and") {
+TEST_CASE("scatters combine updates in their order, of bools the sum is or, the product is and") {
   Tensor x = floats({2}, {1, 2}), i = integers({3}, {0, 0, 1}), u = floats({3}, {5, 7, -3});
   auto reduced = [&](const char* how) {
     return elements(apply(18, "ScatterElements", {x, i, u}, {attribute("reduction", how)})[0]);
@@ -76,7 +76,7 @@ TEST_CASE("a constant scatter index outside is an error, and so is a reduction t
   CHECK(refused_id(model(18, 0, "most")) == "E321");
 }
 
-TEST_CASE("a size scattered into a shape stays a size; with a reduction it is not taken as one") {
+TEST_CASE("a size scattered into a shape stays a size, with a reduction it is not taken as one") {
   auto model = [](const char* reduction) {
     ModelText text;
     text.input("x", onnx_f32, {"n", "4"}).initializer("shape", Integers{-1, 2, 1}).initializer("u", Integers{2});
