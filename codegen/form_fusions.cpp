@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "codegen/emit/element_emitter.h"
+#include "codegen/form_attention.h"
 #include "passes/expand_composites.h"
 
 namespace rtx::codegen {
@@ -196,7 +196,8 @@ Result<void> form_in(Module& module, Block& block) {
 
 Result<void> form_fusions(Module& module) {
   PassContext context;
-  RTX_TRY(expand_composites(module, context));
+  RTX_TRY(expand_simple_composites(module, context));
+  RTX_TRY(form_attention(module));
   for (const auto& function : module.functions) RTX_TRY(form_in(module, function->block));
   module.stage = Stage::fused;
   return Ok{};

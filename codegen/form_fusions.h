@@ -1,6 +1,6 @@
 // canonical -> fused: every computation becomes a `fusion` whose kind names its planner (plan_kernel.h). One operation
-// a fusion; scalar constants move into the bodies, other constants become weights. What stays outside: weight, reshape
-// (an alias of its operand) and the fusions.
+// a fusion, attention with the moves around it (form_attention.h); scalar constants move into the bodies, other
+// constants become weights. What stays outside: weight, reshape (an alias of its operand) and the fusions.
 //
 // Guarantees to the planners and to plan_memory: a float matmul has a batch that cuBLASLt can step through (a broadcast
 // that it cannot is materialised before it), and each output of a function is the result of a fusion, or a reshape of

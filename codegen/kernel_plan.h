@@ -15,7 +15,7 @@ namespace rtx::codegen {
 
 // What the generated code depends on, apart from the architecture.
 struct CacheKey {
-  std::string kind;  // pointwise, row, reduce, contract, conv, scan, scatter, sort
+  std::string kind;  // pointwise, row, reduce, contract, attention, conv, scan, scatter, sort
   std::string tile;  // how the work is cut: "v4.i32" (4 elements a thread, 32-bit indices), "warp.i64", "cublaslt" ...
   DType dtype = DType::f32;  // of the first result
   std::string code_sha256;  // of the body, and of the CUDA text but for its name (it depends on the ranges of dims too)

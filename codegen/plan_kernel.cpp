@@ -11,8 +11,9 @@ struct Planner {
 };
 
 constexpr Planner planners[] = {
-    {"pointwise", plan_pointwise}, {"row", plan_row},   {"reduce", plan_reduce},   {"contract", plan_contract},
-    {"conv", plan_conv},           {"scan", plan_scan}, {"scatter", plan_scatter}, {"sort", plan_sort},
+    {"pointwise", plan_pointwise}, {"row", plan_row},   {"reduce", plan_reduce}, {"contract", plan_contract},
+    {"attention", plan_attention}, {"conv", plan_conv}, {"scan", plan_scan},     {"scatter", plan_scatter},
+    {"sort", plan_sort},
 };
 
 }  // namespace

@@ -23,6 +23,10 @@ Result<KernelPlan> plan_conv(const Block& body, const PlanContext& context);
 // One cumsum; one thread a row, in index order.
 Result<KernelPlan> plan_scan(const Block& body, const PlanContext& context);
 
+// One attention over views of its operands, with masks that can be computed element by element, and the moves that join
+// its heads again. A block some rows of a kv head (codegen/attention_parts.h).
+Result<KernelPlan> plan_attention(const Block& body, const PlanContext& context);
+
 // One scatter; one thread an element of the result, which walks the updates that may be for it in index order.
 Result<KernelPlan> plan_scatter(const Block& body, const PlanContext& context);
 // One topk; one thread an element of the operand, which counts the elements of its row that come before it.

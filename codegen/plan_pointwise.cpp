@@ -54,16 +54,6 @@ int vector_width(const Block& body) {
   return 1;
 }
 
-// The struct whose load and store move `width` elements at once.
-std::string vector_type(KernelWriter& writer, DType dtype, int width) {
-  std::string element(memory_type(dtype)), name = element;
-  std::replace(name.begin(), name.end(), ' ', '_');
-  name = concat("rtx_", name, "_x", width);
-  writer.declare(
-      concat("struct __align__(", memory_bytes(dtype) * width, ") ", name, " { ", element, " e[", width, "]; };"));
-  return name;
-}
-
 void emit_scalar_body(KernelPlan& plan, KernelWriter& writer, const Block& body, const Dim& count) {
   const std::string index = begin_thread_per_element(plan, writer, count);
   ElementEmitter emitter(writer, body);

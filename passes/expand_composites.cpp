@@ -1,5 +1,6 @@
 #include "passes/expand_composites.h"
 
+#include "ir/expand.h"
 #include "passes/eliminate_dead_values.h"
 #include "passes/fold_constants.h"
 
@@ -15,18 +16,13 @@ const Value* root_of(const Value* value) {
   return value;
 }
 
-Result<bool> expand_in(Block& block, PassContext& context) {
+Result<bool> expand_in(Block& block, bool (*wanted)(const Operation&), PassContext& context) {
   bool changed = false;
   for (Operation* operation = block.operations().front().get(); operation;) {
     Operation* next = block.next(operation);
-    if (operation->spec().expand) {
+    if (operation->spec().expand && wanted(*operation)) {
       context.kept.insert(root_of(operation->operand(0)));
-      Builder builder(block, operation);
-      builder.origins = operation->origins;
-      RTX_ASSIGN(Value * value, operation->spec().expand(*operation, builder));
-      if (value->def()) value->name = operation->result()->name;
-      operation->result()->replace_all_uses_with(value);
-      block.erase(operation);
+      RTX_TRY(expand(*operation));
       changed = true;
     }
     operation = next;
@@ -36,19 +32,28 @@ Result<bool> expand_in(Block& block, PassContext& context) {
 
 }  // namespace
 
-Result<bool> expand_composites(Module& module, PassContext&) {
+Result<bool> expand_composites_where(Module& module, bool (*wanted)(const Operation&)) {
   PassContext context;  // of the folding here
   context.small_bytes = most_folded_bytes;
   context.max_folded_value_bytes = most_folded_bytes;
   bool changed = false;
   for (const auto& function : module.functions) {
-    RTX_ASSIGN(bool function_changed, expand_in(function->block, context));
+    RTX_ASSIGN(bool function_changed, expand_in(function->block, wanted, context));
     changed = changed || function_changed;
   }
   if (!changed) return false;
   RTX_TRY(fold_constants(module, context));
   RTX_TRY(eliminate_dead_values(module, context));
   return true;
+}
+
+Result<bool> expand_composites(Module& module, PassContext&) {
+  return expand_composites_where(module, [](const Operation&) { return true; });
+}
+
+Result<bool> expand_simple_composites(Module& module, PassContext&) {
+  return expand_composites_where(
+      module, [](const Operation& operation) { return !operation.is(Op::attention) && !operation.is(Op::rope); });
 }
 
 }  // namespace rtx

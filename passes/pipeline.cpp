@@ -32,7 +32,10 @@ constexpr PassEntry passes[] = {
     {"eliminate_dead_values", eliminate_dead_values, "erase operations without uses", Stage::planned},
     {"recover_composites", recover_composites, "recognise norms, activations, rope and attention", Stage::canonical},
     {"merge_products", merge_products, "one product for those that share their left operand", Stage::canonical},
-    {"expand_composites", expand_composites, "write composite operations as the core operations they stand for", Stage::canonical},
+    {"expand_composites", expand_composites, "write composite operations as the core operations they stand for",
+     Stage::canonical},
+    {"expand_simple_composites", expand_simple_composites, "the same, but for attention and rope, which have kernels",
+     Stage::canonical},
     {"mark_canonical", mark_canonical, "move the module to stage canonical", Stage::canonical},
 };
 
@@ -53,7 +56,7 @@ constexpr std::string_view optimize[] = {
     "merge_products",                   // q, k and v are known by the attention that they reach
     "fold_constants",                   // the joined weights
     "eliminate_dead_values",            // and those that were joined
-    "expand_composites",                // those that no planner takes whole
+    "expand_simple_composites",         // those that no planner takes whole
     "canonicalize",
     "eliminate_common_subexpressions",
     "eliminate_dead_values",

@@ -1,5 +1,6 @@
 #include "codegen/emit/c_types.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -44,6 +45,15 @@ bool is_f8(DType dtype) { return dtype == DType::f8e4m3 || dtype == DType::f8e5m
 std::string_view memory_type(DType dtype) { return c_type(dtype).memory; }
 std::string_view register_type(DType dtype) { return c_type(dtype).in_register; }
 int memory_bytes(DType dtype) { return c_type(dtype).bytes; }
+
+std::string vector_type(KernelWriter& writer, DType dtype, int width) {
+  std::string element(memory_type(dtype)), name = element;
+  std::replace(name.begin(), name.end(), ' ', '_');
+  name = concat("rtx_", name, "_x", width);
+  writer.declare(
+      concat("struct __align__(", memory_bytes(dtype) * width, ") ", name, " { ", element, " e[", width, "]; };"));
+  return name;
+}
 
 std::string load_expression(KernelWriter& writer, DType dtype, std::string_view pointer, std::string_view index) {
   if (dtype == DType::u4 || dtype == DType::i4) {

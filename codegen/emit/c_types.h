@@ -18,6 +18,9 @@ std::string_view register_type(DType dtype);
 // Bytes of one element in memory; 0 for the 4-bit types, two of which share a byte.
 int memory_bytes(DType dtype);
 
+// Declares the struct { T e[width]; } whose load and store move `width` elements at once; its name.
+std::string vector_type(KernelWriter& writer, DType dtype, int width);
+
 // The register form of element `index` of `pointer`.
 std::string load_expression(KernelWriter& writer, DType dtype, std::string_view pointer, std::string_view index);
 // The register form of a value that already has the memory type.

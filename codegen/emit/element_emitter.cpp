@@ -28,7 +28,8 @@ ElementEmitter::ElementEmitter(KernelWriter& writer, const Block& body) : writer
 bool ElementEmitter::handles(Op op) {
   if (is_scalar_op(op)) return true;
   const OpFamily family = spec(op).family;
-  return family == OpFamily::movement || family == OpFamily::indexing || op == Op::constant || op == Op::dim_values;
+  return family == OpFamily::movement || family == OpFamily::indexing || op == Op::constant || op == Op::dim_values ||
+         op == Op::rope;
 }
 
 std::string ElementEmitter::coordinate(const Shape& shape, const Position& at, size_t axis) {
@@ -217,6 +218,42 @@ std::string ElementEmitter::pad(const Operation& operation, const Position& at) 
   return name;
 }
 
+// Element d is one of a pair (a, b): a cos - b sin, or b cos + a sin.
+std::string ElementEmitter::rope(const Operation& operation, const Position& at) {
+  const Type& type = operation.result()->type;
+  const Value* x = operation.operand(0);
+  const int64_t size = type.shape.back().constant();
+  const int64_t pairs = operation.operand(1)->type.shape.back().constant();
+  if (pairs == 0) return element(x, at);
+  const std::string_view index = writer_.index_type();
+  std::vector<std::string> coords = coordinates(type.shape, at);
+  const std::string d = coords.back(), own = element(x, Position::at(coords));
+  const std::string name = writer_.fresh("v");
+  writer_.line(rtx::concat(register_type(type.dtype), " ", name, " = ", own, ";"));
+  begin(2 * pairs == size ? std::string("{") : rtx::concat("if (", d, " < ", 2 * pairs, ") {"));
+  const bool interleaved = operation.attributes.boolean("interleaved");
+  const std::string second =
+      writer_.temporary("bool", "second", interleaved ? rtx::concat(d, " % 2 != 0") : rtx::concat(d, " >= ", pairs));
+  const std::string pair = writer_.temporary(
+      index, "i", interleaved ? rtx::concat(d, " / 2") : rtx::concat(d, " - (", second, " ? ", pairs, " : 0)"));
+  const int64_t step = interleaved ? 1 : pairs;
+  coords.back() = writer_.temporary(index, "i", rtx::concat(d, " + (", second, " ? -", step, " : ", step, ")"));
+  const std::string other = element(x, Position::at(coords));
+  Shape turned = type.shape;
+  turned.back() = pairs;
+  coords.back() = pair;
+  std::string factors[2];
+  for (size_t i = 0; i < 2; ++i) {
+    const Value* table = operation.operand(i + 1);
+    factors[i] = element(table, broadcast_position(table->type.shape, turned, Position::at(coords)));
+  }
+  const std::string y =
+      rtx::concat(own, " * ", factors[0], " + (", second, " ? ", other, " : -", other, ") * ", factors[1]);
+  writer_.line(rtx::concat(name, " = ", round_expression(writer_, type.dtype, y), ";"));
+  end();
+  return name;
+}
+
 std::string ElementEmitter::compute(const Operation& operation, const Position& at) {
   const Type& type = operation.result()->type;
   const Shape& shape = type.shape;
@@ -272,6 +309,8 @@ std::string ElementEmitter::compute(const Operation& operation, const Position& 
       }
       return element(operation.operand(0), Position::at(std::move(coords)));
     }
+    case Op::rope:
+      return rope(operation, at);
     case Op::slice:
       return slice(operation, at);
     case Op::concat:

@@ -1,7 +1,7 @@
 // Computes single elements of the values of a fusion body: given where in the value, writes C statements and returns
 // the name of the register that holds the element. Works backwards from what is asked for, through any DAG of
-// elementwise, movement and indexing operations; each element is computed once per scope. Nothing is read outside a
-// buffer, whatever the indices in the data are.
+// elementwise, movement and indexing operations and rope; each element is computed once per scope. Nothing is read
+// outside a buffer, whatever the indices in the data are.
 #pragma once
 
 #include <functional>
@@ -56,6 +56,7 @@ class ElementEmitter {
   std::string concat(const Operation& operation, const Position& at);
   std::string slice(const Operation& operation, const Position& at);
   std::string pad(const Operation& operation, const Position& at);
+  std::string rope(const Operation& operation, const Position& at);
   std::string guarded(const Dim& bound, DType dtype, const std::function<std::string()>& element);
   std::string wrapped_index(const Value* indices, const Position& at, const Dim& bound);
   void begin(std::string header);

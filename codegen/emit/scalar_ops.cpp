@@ -297,6 +297,8 @@ int flops_per_element(Op op) {
     case Op::gelu:
     case Op::silu:
       return 8;
+    case Op::rope:
+      return 3;
     default:
       return is_scalar_op(op) ? 1 : 0;
   }

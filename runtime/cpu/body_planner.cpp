@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "ir/expand.h"
 #include "ir/ops/loops.h"
 #include "runtime/cpu/copy_step.h"
 #include "runtime/cpu/reference_step.h"
@@ -276,6 +277,18 @@ ElementwiseChoice choose_loop(const Operation& operation, const ElementwiseLoops
 }
 
 }  // namespace
+
+Result<void> expand_without_loops(Block& body, Isa isa) {
+  for (Operation* operation = body.operations().front().get(); operation;) {
+    Operation* next = body.next(operation);
+    const bool has_loops =
+        find_planner(operation->op) || (operation->operand_count() > 0 && operation->result_count() == 1 &&
+                                        choose_loop(*operation, elementwise_loops(isa)).loop);
+    if (operation->spec().expand && !has_loops) RTX_TRY(expand(*operation));
+    operation = next;
+  }
+  return Ok{};
+}
 
 Result<bool> BodyPlanner::plan_elementwise(const Operation& operation) {
   if (operation.operand_count() == 0 || operation.operand_count() > 3 || operation.result_count() != 1) return false;

@@ -92,6 +92,9 @@ class BodyPlanner {
   BodyPlan plan_;
 };
 
+// Composites that only the evaluator could compute become the operations they stand for, which have loops.
+Result<void> expand_without_loops(Block& body, Isa isa);
+
 // The planner of an op: adds its steps and returns true, or false if it has none for these types.
 using OpPlanner = Result<bool> (*)(BodyPlanner&, const Operation&);
 Result<bool> plan_reshape(BodyPlanner&, const Operation&);

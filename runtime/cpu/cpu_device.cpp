@@ -88,6 +88,9 @@ class CpuModule : public Module {
   Result<void> parse() {
     for (const package::Kernel& kernel : manifest_.kernels) {
       RTX_ASSIGN(auto body, parse_body(kernel.body, concat("kernel '", kernel.name, "'")));
+      if (auto done = cpu::expand_without_loops(*body, engine_.isa); !done) {
+        return std::move(done).error().within(concat("kernel '", kernel.name, "'"));
+      }
       bodies_.push_back(std::move(body));
     }
     return Ok{};

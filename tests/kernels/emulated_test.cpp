@@ -423,8 +423,34 @@ void add_contractions(Cases& cases) {
   }
 }
 
+void add_ropes(Cases& cases) {
+  const Dim n = Dim::symbol("n");
+  const SymbolValues three = {{"n", 3}};
+  for (DType t : floats) {
+    for (bool interleaved : {false, true}) {
+      const AttributeList how = {{"interleaved", interleaved}};
+      cases.add("pointwise", Op::rope, {{t, {n, 2, 5, 8}}, {t, {n, 1, 5, 4}}, {t, {n, 1, 5, 4}}}, how, three);
+      cases.add("pointwise", Op::rope, {{t, {n, 2, 11}}, {t, {2, 3}}, {t, {2, 3}}}, how, three);
+      cases.add("pointwise", Op::rope, {{t, {n, 2}}, {t, {1}}, {t, {1}}}, how, three);
+      cases.add("pointwise", Op::rope, {{t, {n, 5}}, {t, {0}}, {t, {0}}}, how, three);
+    }
+  }
+}
+
 // Bodies of several operations: what fusion will make.
 void add_graphs(Cases& cases) {
+  cases
+      .add_text("pointwise", R"((%0: tensor<[n, 8], f16>, %1: tensor<[n, 2], f16>, %2: tensor<[n, 2], f16>) {
+  %3 = add(%0, %0) : tensor<[n, 8], f16>
+  %4 = reshape(%3) {shape = [n, 2, 4]} : tensor<[n, 2, 4], f16>
+  %5 = transpose(%4) {perm = [1, 0, 2]} : tensor<[2, n, 4], f16>
+  %6 = rope(%5, %1, %2) {interleaved = false} : tensor<[2, n, 4], f16>
+  %7 = add(%6, %6) : tensor<[2, n, 4], f16>
+  yield(%7)
+}
+)",
+                {{"n", 5}})
+      .fill = Fill::unit;
   cases
       .add_text("pointwise", R"((%0: tensor<[n, 8], f32>, %1: tensor<[8], f32>, %2: tensor<[n, 8], f32>) {
   %3 = add(%0, %1) : tensor<[n, 8], f32>
@@ -496,6 +522,7 @@ TEST_CASE("generated kernels compute what the evaluator says, for every operatio
   add_reductions(cases);
   add_rows(cases);
   add_contractions(cases);
+  add_ropes(cases);
   add_graphs(cases);
   Emulator emulator;
   for (Case& c : cases.list) {

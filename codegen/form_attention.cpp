@@ -1,0 +1,150 @@
+#include "codegen/form_attention.h"
+
+#include <algorithm>
+#include <map>
+
+#include "codegen/plan_kernel.h"
+#include "codegen/strided_view.h"
+#include "ir/expand.h"
+#include "passes/canonicalize.h"
+#include "passes/eliminate_common_subexpressions.h"
+#include "passes/eliminate_dead_values.h"
+
+namespace rtx::codegen {
+namespace {
+
+bool is_one_element(const Value* value) {
+  return value->def() && value->def()->is(Op::constant) && value->type.element_count().is(1);
+}
+
+// The body of an attention fusion and what it takes and replaces.
+struct Candidate {
+  std::unique_ptr<Block> body = std::make_unique<Block>();
+  std::vector<Value*> operands;
+  Value* result = nullptr;
+};
+
+class Gatherer {
+ public:
+  explicit Gatherer(Operation& attention) : attention_(attention) {}
+
+  Candidate run(bool with_moves) {
+    std::vector<Value*> inside;
+    for (Value* operand : attention_.operands()) {
+      inside.push_back(clone(operand, with_moves ? furthest_base(operand).base : operand));
+    }
+    Value* result = attention_.result();
+    Value* copy = copy_of(attention_, std::move(inside));
+    if (with_moves) {
+      for (Operation* move : joining_moves()) {
+        copy = copy_of(*move, {copy});
+        result = move->result();
+      }
+    }
+    candidate_.body->insert(nullptr, Op::yield, {copy}, {}, {});
+    candidate_.result = result;
+    return std::move(candidate_);
+  }
+
+ private:
+  Value* copy_of(const Operation& operation, std::vector<Value*> operands) {
+    return candidate_.body
+        ->insert(nullptr, operation.op, std::move(operands), operation.attributes, operation.result_types())
+        ->result();
+  }
+
+  // `value` in the body, made of `base` by moves.
+  Value* clone(Value* value, const Value* base) {
+    if (auto known = inside_.find(value); known != inside_.end()) return known->second;
+    Value* copy = nullptr;
+    if (is_one_element(value)) {
+      copy = copy_of(*value->def(), {});
+    } else if (value == base) {
+      candidate_.operands.push_back(value);
+      copy = candidate_.body->add_argument(value->type);
+    } else {
+      copy = copy_of(*value->def(), {clone(value->def()->operand(0), base)});
+    }
+    return inside_[value] = copy;
+  }
+
+  // The transposes, and the reshapes between them, that are done to the result and nothing else.
+  std::vector<Operation*> joining_moves() const {
+    std::vector<Operation*> moves;
+    size_t wanted = 0;
+    for (const Value* value = attention_.result(); value->has_one_use();) {
+      Operation* user = value->uses()[0].user;
+      if (!user->is(Op::transpose) && !user->is(Op::reshape)) break;
+      moves.push_back(user);
+      value = user->result();
+      if (!user->is(Op::transpose)) continue;
+      std::optional<StridedView> view = row_major_view(value->type.shape);
+      for (size_t i = moves.size(); i-- > 0 && view;) view = view_of_operand(*moves[i], *view);
+      if (!view) break;
+      wanted = moves.size();
+    }
+    moves.resize(wanted);
+    return moves;
+  }
+
+  Operation& attention_;
+  Candidate candidate_;
+  std::map<const Value*, Value*> inside_;
+};
+
+// A body that plan_attention takes: with the moves, or else without them; none if it takes neither.
+std::optional<Candidate> accepted(Operation& attention, const SymbolRanges& symbols) {
+  for (bool with_moves : {true, false}) {
+    Candidate candidate = Gatherer(attention).run(with_moves);
+    if (plan_attention(*candidate.body, {symbols})) return candidate;
+  }
+  return std::nullopt;
+}
+
+void wrap(Operation& attention, Candidate candidate) {
+  Block& block = *attention.block();
+  Operation* fusion = block.insert(&attention, Op::fusion, candidate.operands, {{"kind", std::string("attention")}},
+                                   {candidate.result->type}, std::move(candidate.body));
+  fusion->origins = attention.origins;
+  fusion->result()->name = candidate.result->name;
+  candidate.result->replace_all_uses_with(fusion->result());
+}
+
+Result<bool> expand_refused(Module& module) {
+  bool changed = false;
+  for (const auto& function : module.functions) {
+    Block& block = function->block;
+    for (Operation* operation = block.operations().front().get(); operation;) {
+      Operation* next = block.next(operation);
+      if (operation->is(Op::attention) && !accepted(*operation, module.symbols)) {
+        RTX_TRY(expand(*operation));
+        changed = true;
+      }
+      operation = next;
+    }
+  }
+  return changed;
+}
+
+}  // namespace
+
+Result<void> form_attention(Module& module) {
+  PassContext context;
+  for (bool changed = true; changed;) {
+    // What is rewritten around one attention may change what another one is made of.
+    RTX_ASSIGN(changed, expand_refused(module));
+    if (!changed) break;
+    RTX_TRY(canonicalize(module, context));
+    RTX_TRY(eliminate_common_subexpressions(module, context));
+  }
+  for (const auto& function : module.functions) {
+    Block& block = function->block;
+    for (Operation* operation = block.operations().front().get(); operation; operation = block.next(operation)) {
+      if (operation->is(Op::attention)) wrap(*operation, *accepted(*operation, module.symbols));
+    }
+  }
+  RTX_TRY(eliminate_dead_values(module, context));
+  return Ok{};
+}
+
+}  // namespace rtx::codegen

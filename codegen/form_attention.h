@@ -1,0 +1,13 @@
+// Attention becomes `fusion` operations of kind attention: with the moves that make q, k, v and masks of values in
+// memory, and those that join its heads again. What plan_attention refuses is expanded into core operations.
+#pragma once
+
+#include "base/result.h"
+#include "ir/module.h"
+
+namespace rtx::codegen {
+
+// `module` is canonical and stays so, but for these fusions.
+Result<void> form_attention(Module& module);
+
+}  // namespace rtx::codegen

@@ -1,0 +1,12 @@
+// Composite operations written as the core operations that they stand for (OpSpec::expand).
+#pragma once
+
+#include "ir/module.h"
+
+namespace rtx {
+
+// Puts the expansion before `operation`, gives it the uses and the name of the result, and erases `operation`, which
+// must have one (spec().expand) and stand in a block.
+Result<void> expand(Operation& operation);
+
+}  // namespace rtx

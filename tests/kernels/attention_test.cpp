@@ -1,0 +1,271 @@
+// Attention kernels under random attributes, masks, shapes and layouts: the generated text, run on the CPU, against the
+// evaluator.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+
+#include "base/text.h"
+#include "codegen/plan_kernel.h"
+#include "ir/ops/loops.h"
+#include "ir/text.h"
+#include "tests/kernels/emulator.h"
+
+namespace rtx::testing {
+namespace {
+
+const SymbolRanges symbols = {{"b", {0, 64, 0}}, {"q", {0, 4096, 0}}, {"k", {0, 4096, 0}}};
+
+struct Case {
+  unsigned seed = 0;
+  std::unique_ptr<Block> body;
+  SymbolValues values;
+  double mask_low = -INFINITY;  // what a float mask holds where it forbids
+  double fill = -INFINITY;
+  size_t kernel = 0;
+};
+
+class Draw {
+ public:
+  explicit Draw(unsigned seed) : random_(seed) {}
+  int64_t below(int64_t bound) { return static_cast<int64_t>(random_() % static_cast<uint32_t>(bound)); }
+  bool one_in(int64_t count) { return below(count) == 0; }
+  template <typename T>
+  T of(std::initializer_list<T> list) {
+    return list.begin()[below(static_cast<int64_t>(list.size()))];
+  }
+  double real() { return std::uniform_real_distribution<double>(-1, 1)(random_); }
+
+ private:
+  std::mt19937 random_;
+};
+
+Value* made(Builder& builder, Op op, std::vector<Value*> operands, AttributeList attributes = {}) {
+  Result<Value*> value = builder.value(op, std::move(operands), std::move(attributes));
+  REQUIRE_MESSAGE(value.ok(), to_string(value.error().first()));
+  return *value;
+}
+
+// [batch, heads, length, size], as an operand: whole, or with heads beside the elements, then in the part from `start`
+// of a wider operand.
+Value* operand(Block& body, Builder& builder, Draw& draw, DType dtype, const Shape& shape) {
+  if (draw.one_in(2)) return body.add_argument({dtype, shape});
+  const Dim &heads = shape[1], &size = shape[3];
+  const int64_t width = (heads * size).constant(), start = draw.of<int64_t>({0, width, 3});
+  Value* x = body.add_argument({dtype, {shape[0], shape[2], Dim(start + width)}});
+  if (start != 0) {
+    x = made(builder, Op::slice, {x},
+             {{"starts", Shape{0, 0, start}},
+              {"sizes", Shape{shape[0], shape[2], width}},
+              {"steps", std::vector<int64_t>{1, 1, 1}}});
+  }
+  x = made(builder, Op::reshape, {x}, {{"shape", Shape{shape[0], shape[2], heads, size}}});
+  return made(builder, Op::transpose, {x}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+}
+
+Case random_case(unsigned seed, DType dtype) {
+  Draw draw(seed);
+  Case c;
+  c.seed = seed;
+  c.body = std::make_unique<Block>();
+  Block& body = *c.body;
+  Builder builder(body);
+  const Dim b = Dim::symbol("b"), q = Dim::symbol("q"), k = Dim::symbol("k");
+  const int64_t kv_heads = draw.of<int64_t>({1, 2}), group = draw.of<int64_t>({1, 1, 2, 3});
+  const int64_t size = draw.of<int64_t>({1, 4, 7, 16, 20, 32, 64, 80, 128, 160, 256});
+  const int64_t value_size = draw.one_in(3) ? draw.of<int64_t>({1, 6, 33, 64, 96, 256}) : size;
+  const bool square = draw.one_in(3);  // as many keys as queries
+  c.values = {{"b", draw.of<int64_t>({1, 2})},
+              {"q", draw.of<int64_t>({1, 5, 17, 40})},
+              {"k", draw.of<int64_t>({1, 9, 33, 70})}};
+  if (draw.one_in(25)) c.values["k"] = 0;
+  if (draw.one_in(25)) c.values["q"] = 0;
+  if (draw.one_in(30)) c.values["b"] = 0;
+  const Dim keys = square ? q : k;
+  const Shape scores = {b, kv_heads * group, q, keys};
+  std::vector<Value*> operands = {operand(body, builder, draw, dtype, {b, kv_heads * group, q, size}),
+                                  operand(body, builder, draw, dtype, {b, kv_heads, keys, size}),
+                                  operand(body, builder, draw, dtype, {b, kv_heads, keys, value_size})};
+  c.mask_low = draw.of<double>({-INFINITY, -10000.0, 0.0});
+  for (int64_t masks = draw.of<int64_t>({0, 0, 1, 1, 2}); masks > 0; --masks) {
+    Shape shape = scores;
+    for (Dim& dim : shape) {
+      if (draw.one_in(2)) dim = 1;
+    }
+    while (!shape.empty() && shape[0].is(1) && draw.one_in(2)) shape.erase(shape.begin());
+    const DType type = draw.of<DType>({DType::boolean, DType::boolean, dtype, DType::f32});
+    operands.push_back(body.add_argument({type, shape}));
+  }
+  AttributeList attributes = {{"scale", draw.of<double>({1.0, 0.125, -0.3})}};
+  if (draw.one_in(4)) attributes.set("softcap", draw.of<double>({2.0, 30.0}));
+  if (draw.one_in(2)) attributes.set("causal", true);
+  attributes.set("offset", draw.of<Dim>({Dim(0), Dim(0), keys - q, Dim(3), Dim(-2)}));
+  if (draw.one_in(3)) attributes.set("window", draw.of<Dim>({Dim(1), Dim(8), Dim(50), q}));
+  c.fill = draw.of<double>({-INFINITY, -INFINITY, -10000.0, -3.4028234663852886e38, -2.0});
+  attributes.set("fill", c.fill);
+  if (draw.one_in(2)) attributes.set("guard", true);
+  Value* y = made(builder, Op::attention, operands, attributes);
+  if (draw.one_in(2)) {
+    y = made(builder, Op::transpose, {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+    y = made(builder, Op::reshape, {y}, {{"shape", Shape{b, q, kv_heads * group * value_size}}});
+  }
+  body.insert(nullptr, Op::yield, {y}, {}, {});
+  return c;
+}
+
+Tensor random_operand(const Type& type, const Case& c, Draw& draw) {
+  std::vector<int64_t> shape;
+  for (const Dim& dim : type.shape) shape.push_back(*dim.evaluate(c.values));
+  Tensor tensor(type.dtype, shape);
+  for (int64_t i = 0; i < tensor.element_count(); ++i) {
+    if (type.dtype == DType::boolean) {
+      tensor.set_i64(i, draw.one_in(3) ? 0 : 1);
+    } else {
+      tensor.set_f64(i, draw.real());
+    }
+  }
+  return tensor;
+}
+
+// Float masks: some elements forbid.
+void forbid(Tensor& mask, const Case& c, Draw& draw) {
+  for (int64_t i = 0; i < mask.element_count(); ++i) {
+    if (draw.one_in(3)) mask.set_f64(i, c.mask_low);
+  }
+}
+
+// Scores of a row that is masked as a whole lie near -10000 or -20000, where neighbouring floats are 2^-10 and 2^-9
+// apart.
+std::string difference(const Case& c, const Tensor& got, const Tensor& want) {
+  double relative = want.dtype == DType::f16 ? 0x1p-9 : want.dtype == DType::bf16 ? 0x1p-6 : 4e-5;
+  if (c.mask_low == -10000 || c.fill == -10000) relative += 0x1p-8;
+  for (int64_t i = 0; i < want.element_count(); ++i) {
+    const double a = got.f64(i), b = want.f64(i);
+    if (std::isnan(a) && std::isnan(b)) continue;
+    if (!(std::fabs(a - b) <= relative * std::max(std::fabs(b), 0.1)))
+      return concat("element ", i, " is ", a, ", not ", b);
+  }
+  return {};
+}
+
+std::vector<Tensor> random_operands(const Case& c) {
+  Draw draw(c.seed + 1);
+  std::vector<Tensor> operands;
+  for (size_t i = 0; i < c.body->argument_count(); ++i) {
+    const Value* argument = c.body->argument(i);
+    operands.push_back(random_operand(argument->type, c, draw));
+    const Use& use = argument->uses()[0];
+    if (use.user->is(Op::attention) && use.index >= 3 && is_float(argument->type.dtype))
+      forbid(operands.back(), c, draw);
+  }
+  return operands;
+}
+
+TEST_CASE("attention kernels compute what the evaluator says, whatever the attributes, masks and layouts") {
+  if (!Emulator::available()) {
+    MESSAGE("skipped: no C++ compiler to run generated text with");
+    return;
+  }
+  std::vector<Case> cases;
+  Emulator emulator;
+  for (unsigned i = 0; i < 150; ++i) {
+    Case c = random_case(1000 + 7 * i, i % 3 == 0 ? DType::f32 : i % 3 == 1 ? DType::f16 : DType::bf16);
+    Result<codegen::KernelPlan> plan = codegen::plan_attention(*c.body, {symbols});
+    REQUIRE_MESSAGE(plan.ok(), "seed ", c.seed, ": ", to_string(plan.error().first()));
+    CHECK(plan->determinism == package::Determinism::batch_invariant);
+    c.kernel = emulator.add(*plan, *c.body);
+    cases.push_back(std::move(c));
+  }
+  if (Result<void> built = emulator.build(); !built) FAIL(to_string(built.error().first()));
+  for (const Case& c : cases) {
+    CAPTURE(c.seed);
+    const std::vector<Tensor> operands = random_operands(c);
+    Result<std::vector<Tensor>> want = evaluate(*c.body, operands, c.values, nullptr);
+    REQUIRE_MESSAGE(want.ok(), to_string(want.error().first()));
+    Result<std::vector<Tensor>> got = emulator.run(c.kernel, operands, c.values);
+    REQUIRE_MESSAGE(got.ok(), to_string(got.error().first()));
+    const std::string wrong = difference(c, (*got)[0], (*want)[0]);
+    if (!wrong.empty()) FAIL_CHECK("seed ", c.seed, ": ", wrong, "\n", print_body(*c.body));
+  }
+}
+
+TEST_CASE("a row of attention has the same bits alone and in a batch") {
+  if (!Emulator::available()) return;
+  Emulator emulator;
+  Result<std::unique_ptr<Block>> body =
+      parse_body(R"((%0: tensor<[b, 2, q, 32], f16>, %1: tensor<[b, 2, k, 32], f16>, %2: tensor<[b, 2, k, 32], f16>) {
+  %3 = attention(%0, %1, %2) {scale = 0.2, softcap = 0, causal = true, offset = k - q, window = 0, fill = -inf, guard = false} : tensor<[b, 2, q, 32], f16>
+  yield(%3)
+}
+)",
+                 "body");
+  REQUIRE(body.ok());
+  Result<codegen::KernelPlan> plan = codegen::plan_attention(**body, {symbols});
+  REQUIRE(plan.ok());
+  const size_t kernel = emulator.add(*plan, **body);
+  REQUIRE(emulator.build().ok());
+  Draw draw(5);
+  Case c;
+  c.values = {{"b", 3}, {"q", 30}, {"k", 50}};
+  std::vector<Tensor> all;
+  for (size_t i = 0; i < 3; ++i) all.push_back(random_operand((*body)->argument(i)->type, c, draw));
+  Result<std::vector<Tensor>> batch = emulator.run(kernel, all, c.values);
+  REQUIRE(batch.ok());
+  // The last query of the last batch.
+  c.values = {{"b", 1}, {"q", 1}, {"k", 50}};
+  Tensor q(DType::f16, {1, 2, 1, 32});
+  for (int64_t h = 0; h < 2; ++h) copy_elements(q, h * 32, all[0], ((2 * 2 + h) * 30 + 29) * 32, 32);
+  std::vector<Tensor> one = {q};
+  for (size_t i : {1, 2}) {
+    one.emplace_back(DType::f16, std::vector<int64_t>{1, 2, 50, 32});
+    copy_elements(one.back(), 0, all[i], int64_t{2} * 2 * 50 * 32, int64_t{2} * 50 * 32);
+  }
+  Result<std::vector<Tensor>> alone = emulator.run(kernel, one, c.values);
+  REQUIRE(alone.ok());
+  for (int64_t h = 0; h < 2; ++h) {
+    for (int64_t d = 0; d < 32; ++d)
+      CHECK((*alone)[0].f64(h * 32 + d) == (*batch)[0].f64(((2 * 2 + h) * 30 + 29) * 32 + d));
+  }
+}
+
+TEST_CASE("what plan_attention refuses, and why") {
+  auto refusal = [](std::string_view text) {
+    Result<std::unique_ptr<Block>> body = parse_body(std::string(text), "body");
+    REQUIRE_MESSAGE(body.ok(), to_string(body.error().first()));
+    Result<codegen::KernelPlan> plan = codegen::plan_attention(**body, {symbols});
+    REQUIRE(!plan.ok());
+    CHECK(plan.error().first().id == "E441");
+    return plan.error().first().message;
+  };
+  auto attention = [&](std::string_view dtype, std::string_view size, std::string_view fill) {
+    const std::string type = concat("tensor<[b, 2, q, ", size, "], ", dtype, ">");
+    return refusal(concat(
+        "(%0: ", type,
+        ") {\n  %1 = attention(%0, %0, %0) {scale = 1, softcap = 0, causal = false, offset = 0, window = 0, fill = ",
+        fill, ", guard = false} : ", type, "\n  yield(%1)\n}\n"));
+  };
+  CHECK(attention("f64", "8", "-inf") == "no attention kernel: f64 is not computed");
+  CHECK(attention("f32", "257", "-inf") == "no attention kernel: heads are not of 1 to 256 elements");
+  CHECK(attention("f32", "q", "-inf") == "no attention kernel: heads are not of 1 to 256 elements");
+  CHECK(attention("f32", "8", "-1e300") == "no attention kernel: the fill is beyond f32");
+  CHECK(refusal("(%0: tensor<[b, 2, q, 8], f32>) {\n  %1 = relu(%0) : tensor<[b, 2, q, 8], f32>\n  %2 = attention(%1, "
+                "%0, %0) {scale = 1, "
+                "softcap = 0, causal = false, offset = 0, window = 0, fill = -inf, guard = false} : tensor<[b, 2, q, "
+                "8], f32>\n  yield(%2)\n}\n") == "no attention kernel: q, k or v is not a view of an operand");
+  CHECK(refusal("(%0: tensor<[b, 2, q, 8], f32>) {\n  %1 = slice(%0) {starts = [0, 0, k, 0], sizes = [b, 2, 1, 8], "
+                "steps = [1, 1, 1, 1]} : "
+                "tensor<[b, 2, 1, 8], f32>\n  %2 = attention(%0, %1, %1) {scale = 1, softcap = 0, causal = false, "
+                "offset = 0, window = 0, "
+                "fill = -inf, guard = false} : tensor<[b, 2, q, 8], f32>\n  yield(%2)\n}\n") ==
+        "no attention kernel: a slice may leave its operand");
+  CHECK(refusal("(%0: tensor<[b, 2, q, 8], f32>) {\n  %1 = attention(%0, %0, %0) {scale = 1, softcap = 0, causal = "
+                "false, offset = 0, "
+                "window = 0, fill = -inf, guard = false} : tensor<[b, 2, q, 8], f32>\n  %2 = relu(%1) : tensor<[b, 2, "
+                "q, 8], f32>\n  yield(%2)\n}\n") == "no attention kernel: the result is not a view of the attention");
+  CHECK(refusal("(%0: tensor<[b, 2, q, 8], f32>) {\n  yield(%0)\n}\n") ==
+        "no attention kernel: the body does not have exactly one attention");
+}
+
+}  // namespace
+}  // namespace rtx::testing
