@@ -82,7 +82,7 @@ Result<ModulePlan> plan(Module& module, const BuildOptions& options) {
   {
     Phase phase(options, "fuse");
     RTX_TRY(form_fusions(module));
-    merge_fusions(module);
+    merge_fusions(module, options.determinism);
     if (Result<void> verified = verify(module); !verified) {
       Error error = std::move(verified).error();
       for (Diagnostic& diagnostic : error.diagnostics) diagnostic.kind = ErrorKind::internal;

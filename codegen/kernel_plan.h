@@ -49,6 +49,13 @@ struct MatmulPlan {
   bool operator==(const MatmulPlan&) const = default;
 };
 
+// Estimated times of a product with an epilogue: as this kernel, and as a call of cuBLASLt with a kernel for the rest.
+struct ProductCost {
+  int64_t own_ns = 0, library_ns = 0;
+
+  bool operator==(const ProductCost&) const = default;
+};
+
 struct KernelPlan {
   std::string name;  // kind and the start of the key's hash
   CacheKey key;
@@ -58,6 +65,7 @@ struct KernelPlan {
   // Exactly one.
   std::optional<LaunchPlan> launch;
   std::optional<MatmulPlan> matmul;
+  std::optional<ProductCost> product_cost;  // where there was the choice
 
   bool operator==(const KernelPlan&) const = default;
   // Fills the key, `name` and `body`.

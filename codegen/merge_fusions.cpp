@@ -4,6 +4,7 @@
 #include <map>
 
 #include "codegen/emit/scalar_ops.h"
+#include "codegen/plan_kernel.h"
 
 namespace rtx::codegen {
 namespace {
@@ -77,9 +78,20 @@ bool accepts(const Operation& consumer, size_t index) {
          is_read_in_place(body.argument(index), shape);
 }
 
+// Whether the one reader of a pointwise fusion will take it in, maybe through a reshape.
+bool reader_takes(const Operation& fusion) {
+  if (fusion.result_count() != 1 || !fusion.result(0)->has_one_use()) return false;
+  const Use* use = &fusion.result(0)->uses().front();
+  if (use->user->is(Op::reshape) && use->user->result()->has_one_use()) {
+    use = &use->user->result()->uses().front();
+    return is_kind(use->user, "pointwise") && is_transpose(*use->user->body()) && fits(*use->user, fusion);
+  }
+  return use->user->is(Op::fusion) && accepts(*use->user, use->index) && fits(*use->user, fusion);
+}
+
 class Merger {
  public:
-  explicit Merger(Block& block) : block_(block) {}
+  Merger(Block& block, const PlanContext& context) : block_(block), context_(context) {}
 
   bool run() {
     bool changed = false;
@@ -101,11 +113,34 @@ class Merger {
         ++i;
         continue;
       }
-      consumer = merge(consumer, i);
+      Operation* taken = consumer->operand(i)->def();
+      consumer = replace(consumer, join(consumer, i, nullptr, consumer->attributes), taken);
       changed = true;
       i = 0;
     }
-    return changed;
+    return merge_product(consumer) || changed;
+  }
+
+  // Merges one product that `consumer` reads in place.
+  bool merge_product(Operation* consumer) {
+    if (!is_kind(consumer, "pointwise") || reader_takes(*consumer)) return false;
+    for (size_t i = 0; i < consumer->operand_count(); ++i) {
+      Value* value = consumer->operand(i);
+      Operation* reshape = value->def() && value->def()->is(Op::reshape) ? value->def() : nullptr;
+      if (!value->has_one_use()) continue;
+      if (reshape) value = reshape->operand(0);
+      const Operation* product = value->def();
+      if (!is_kind(product, "contract") || product->result_count() != 1 || !value->has_one_use()) continue;
+      if (!fits(*consumer, *product)) continue;
+      Operation* joined = join(consumer, i, reshape, product->attributes);
+      const Result<KernelPlan> plan = plan_kernel("contract", *joined->body(), context_);
+      if (plan && (!plan->product_cost || plan->product_cost->own_ns <= plan->product_cost->library_ns)) {
+        replace(consumer, joined, reshape ? reshape : value->def());
+        return true;
+      }
+      block_.erase(joined);
+    }
+    return false;
   }
 
   // elementwise -> reshape -> transpose: the reshape moves into the body of the transpose.
@@ -125,8 +160,10 @@ class Merger {
     block_.erase(reshape);
   }
 
-  Operation* merge(Operation* consumer, size_t index) {
-    Operation* producer = consumer->operand(index)->def();
+  // A fusion that computes what `consumer` does from the operands of the fusion behind its operand `index`, maybe
+  // through `reshape`; not used by anything yet.
+  Operation* join(Operation* consumer, size_t index, Operation* reshape, const AttributeList& attributes) {
+    Operation* producer = (reshape ? reshape->operand(0) : consumer->operand(index))->def();
     std::vector<Value*> operands;
     std::map<const Value*, size_t> position;
     auto add = [&](Value* value) {
@@ -140,7 +177,7 @@ class Merger {
       }
     }
 
-    Operation* merged = block_.insert(consumer, Op::fusion, operands, consumer->attributes, consumer->result_types());
+    Operation* merged = block_.insert(consumer, Op::fusion, operands, attributes, consumer->result_types());
     Block& body = *merged->body();
     for (const Value* operand : operands) body.add_argument(operand->type);
     auto inner = [&](const Value* value) { return body.argument(position.at(value)); };
@@ -148,6 +185,8 @@ class Merger {
     std::vector<Value*> arguments;
     for (const Value* operand : producer->operands()) arguments.push_back(inner(operand));
     Value* moved = inline_block(*producer->body(), body, nullptr, arguments)[0];
+    if (reshape)
+      moved = body.insert(nullptr, Op::reshape, {moved}, reshape->attributes, reshape->result_types())->result();
     arguments.clear();
     for (size_t i = 0; i < consumer->operand_count(); ++i) {
       arguments.push_back(i == index ? moved : inner(consumer->operand(i)));
@@ -160,23 +199,35 @@ class Merger {
         merged->origins.push_back(origin);
       }
     }
-    for (size_t i = 0; i < consumer->result_count(); ++i) {
-      merged->result(i)->name = consumer->result(i)->name;
-      consumer->result(i)->replace_all_uses_with(merged->result(i));
-    }
-    block_.erase(consumer);
-    block_.erase(producer);
     return merged;
   }
 
+  // Puts `joined` in the place of `consumer` and erases the fusion, and the reshape before it, that it took in.
+  Operation* replace(Operation* consumer, Operation* joined, Operation* taken) {
+    for (size_t i = 0; i < consumer->result_count(); ++i) {
+      joined->result(i)->name = consumer->result(i)->name;
+      consumer->result(i)->replace_all_uses_with(joined->result(i));
+    }
+    block_.erase(consumer);
+    if (taken->is(Op::reshape)) {
+      Operation* reshape = taken;
+      taken = reshape->operand(0)->def();
+      block_.erase(reshape);
+    }
+    block_.erase(taken);
+    return joined;
+  }
+
   Block& block_;
+  const PlanContext& context_;
 };
 
 }  // namespace
 
-bool merge_fusions(Module& module) {
+bool merge_fusions(Module& module, package::Determinism determinism) {
+  const PlanContext context{module.symbols, determinism};
   bool changed = false;
-  for (const auto& function : module.functions) changed = Merger(function->block).run() || changed;
+  for (const auto& function : module.functions) changed = Merger(function->block, context).run() || changed;
   return changed;
 }
 

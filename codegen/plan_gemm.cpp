@@ -4,6 +4,7 @@
 #include "codegen/assign_slots.h"
 #include "codegen/emit/c_types.h"
 #include "codegen/plan_common.h"
+#include "codegen/product_cost.h"
 
 namespace rtx::codegen {
 namespace {
@@ -132,6 +133,8 @@ Result<KernelPlan> plan_gemm(const Block& body, const Operation& matmul, const P
   finish_launch(plan, writer, body);
   plan.flops = product.flops() + elementwise_flops(body);
   plan.bytes = traffic_bytes(body);
+  if (body.size() > 2 && context.determinism < package::Determinism::batch_invariant)
+    plan.product_cost = cost_of_product(body, matmul, product, context.symbols);
   return plan;
 }
 

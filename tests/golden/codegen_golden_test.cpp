@@ -51,6 +51,11 @@ std::string print_kernels(Module& module) {
   return text;
 }
 
+std::string print_merged_kernels(Module& module) {
+  print_merged(module);
+  return print_kernels(module);
+}
+
 std::string print_memory(Module& module) {
   codegen::ModulePlan plan = plan_of(module);
   std::string text;
@@ -116,6 +121,9 @@ void check_folder(const std::string& what, std::string (*make)(Module&)) {
 TEST_CASE("form_fusions gives the expected modules") { check_folder("form_fusions", print_fused); }
 TEST_CASE("merge_fusions gives the expected modules") { check_folder("merge_fusions", print_merged); }
 TEST_CASE("planners give the expected plans and CUDA text") { check_folder("kernels", print_kernels); }
+TEST_CASE("merged fusions give the expected plans and CUDA text") {
+  check_folder("merged_kernels", print_merged_kernels);
+}
 TEST_CASE("plan_memory gives the expected buffers and slots") { check_folder("memory", print_memory); }
 TEST_CASE("make_manifest gives the expected manifests") { check_folder("manifest", print_manifest); }
 TEST_CASE("planners refuse with the expected reasons") { check_folder("refused", print_refusals); }
