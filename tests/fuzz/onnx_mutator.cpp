@@ -208,7 +208,8 @@ class Mutator {
         const std::string copy = source->SerializePartialAsString();
         Message* place =
             in_list ? r.MutableRepeatedMessage(&message, &field, index) : r.MutableMessage(&message, &field);
-        return place->ParsePartialFromString(copy);
+        place->ParsePartialFromString(copy);  // that fails on deep nesting, but has changed the message then
+        return true;
       }
       case FieldDescriptor::CPPTYPE_STRING: {
         std::string value =
