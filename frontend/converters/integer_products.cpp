@@ -177,10 +177,11 @@ Result<void> qattention(Conversion& c) {
 
 // ---- Convolutions
 
-// One parameter for each output, as [outputs, 1, ...] of this rank; a scalar stays.
+// One parameter for each output, as [outputs, 1, ...] of this rank; a scalar stays, and rank 0 allows nothing else.
 Result<Value*> of_outputs(Conversion& c, Value* parameter, int rank) {
   if (!parameter || parameter->type.rank() == 0) return parameter;
   if (parameter->type.element_count().is(1)) return c.reshape(parameter, {});
+  if (rank == 0) return c.invalid("E327", "the parameter must have one element").with_got(parameter->type.str());
   RTX_TRY(c.need_rank(parameter, 1));
   Shape shape(rank, 1);
   shape[0] = parameter->type.shape[0];
