@@ -30,6 +30,12 @@ void Importer::warn(std::string_view id, std::string message) {
 void Importer::report(const Node& node, Error error) {
   ++reports_;
   for (Diagnostic& diagnostic : error.diagnostics) {
+    if (diagnostic.kind == ErrorKind::invalid && diagnostic.help.empty() && !dims_to_fix_.empty()) {
+      // The model may be right for some sizes: it is not known to break a rule.
+      diagnostic.kind = ErrorKind::unsupported;
+      diagnostic.id = "E406";
+      diagnostic.help = dims_to_fix_;
+    }
     if (uses_) note_reason(node, diagnostic);
     if (diagnostic.kind == ErrorKind::unsupported) {
       std::string operator_name = node.domain.empty() ? node.op_type : concat(node.domain, ".", node.op_type);
@@ -48,7 +54,6 @@ void Importer::report(const Node& node, Error error) {
     } else if (invalid_.size() < max_invalid_reports) {
       std::string place = concat(model_.path, ": ", node.str());
       diagnostic.where = diagnostic.where.empty() ? place : concat(place, ": ", diagnostic.where);
-      if (diagnostic.help.empty()) diagnostic.help = dims_to_fix_;
       if (diagnostic.help.empty() && diagnostic.expected.empty())
         diagnostic.help = "the exporter or an editing tool wrote it wrongly; export the model again";
       if (!node.scope.empty()) diagnostic.notes.push_back(concat("in module ", escape_text(node.scope)));

@@ -172,12 +172,14 @@ TEST_CASE("H32: a constant shape that fixes a named dim says which node does, an
   CHECK(describe(other.error()).find("frozen") != std::string::npos);
 }
 
-TEST_CASE("dims that may be equal but have no one solution are named in the error, with what to do") {
+TEST_CASE("dims that may be equal but have no one solution are refused by name, with what to do") {
   ModelText text;
   text.input("a", onnx_f32, {"p"}).input("b", onnx_f32, {"t"}).initializer("k", floats({4}, {1, 2, 3, 4}));
   text.node("Shape", {"a"}, {"p"}).node("Shape", {"b"}, {"t"}).node("Max", {"p", "t"}, {"m"});
   text.node("Expand", {"one", "m"}, {"ones"}).initializer("one", floats({1}, {1}));
   text.node("Add", {"ones", "k"}, {"y"}).output("y");
+  CHECK(refused(text).id == "E406");
+  CHECK(refused(text).kind == ErrorKind::unsupported);
   CHECK(refused(text).help.find("fix one of the dims p, t with --fix-dim NAME=SIZE") != std::string::npos);
   ImportOptions options;
   options.ranges["p"] = {0, 0, 0};
