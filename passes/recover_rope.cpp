@@ -87,7 +87,7 @@ Value* recover_rope(Operation& root, Rewriter& rewriter) {
   return nullptr;
 }
 
-// first * c of root = first * c - second * s or second * c + first * s, in any order of factors.
+// `value` is a * b or b * a.
 bool is_product(const Value* value, const Value* a, const Value* b) {
   Operation* product = defined_by(value, Op::mul);
   return product && ((product->operand(0) == a && product->operand(1) == b) ||

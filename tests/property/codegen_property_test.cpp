@@ -124,10 +124,10 @@ TEST_CASE("steps that share an arena as planned give the outputs of the module")
   CHECK(ran > module_count / 2);
 }
 
-// Negative control of the test above.
+// Negative control of the test above. Few random modules have two values alive in the arena, so more are drawn.
 TEST_CASE("values that share a slot while both are alive change the outputs") {
   size_t changed = 0;
-  for (uint64_t seed = 1; seed <= module_count; ++seed) {
+  for (uint64_t seed = 1; seed <= 3 * module_count; ++seed) {
     std::optional<Sample> sample = make_sample(seed);
     if (!sample) continue;
     codegen::MemoryPlan& memory = sample->plan->programs[0].memory;
@@ -144,7 +144,7 @@ TEST_CASE("values that share a slot while both are alive change the outputs") {
     for (size_t i = 0; all_same && i < got->size(); ++i) all_same = same((*got)[i], sample->outputs[i]);
     changed += !all_same;
   }
-  CHECK(changed > 0);
+  CHECK(changed > 3);
 }
 
 TEST_CASE("planning twice gives the same plan, texts and manifest, wherever the module lies in memory") {
