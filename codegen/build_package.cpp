@@ -79,10 +79,11 @@ Result<void> dump_kernels(const ModulePlan& plan, const BuildOptions& options) {
 Result<ModulePlan> plan(Module& module, const BuildOptions& options) {
   RTX_TRY(make_canonical(module, options));
   RTX_TRY(optimize(module, options));
+  DecisionLog log;
   {
     Phase phase(options, "fuse");
     RTX_TRY(form_fusions(module));
-    merge_fusions(module, options.determinism);
+    merge_fusions(module, options.determinism, &log);
     if (Result<void> verified = verify(module); !verified) {
       Error error = std::move(verified).error();
       for (Diagnostic& diagnostic : error.diagnostics) diagnostic.kind = ErrorKind::internal;
@@ -91,7 +92,7 @@ Result<ModulePlan> plan(Module& module, const BuildOptions& options) {
   }
   RTX_TRY(dump(options, "fused.rtxir", options.dump ? print(module) : std::string()));
   Phase phase(options, "plan");
-  return plan_module(module, options.determinism);
+  return plan_module(module, options.determinism, log);
 }
 
 Result<void> build_package(Module& module, const std::string& path, const BuildOptions& options) {

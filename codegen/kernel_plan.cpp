@@ -50,6 +50,7 @@ std::string KernelPlan::str() const {
   }
   if (product_cost)
     text += concat("estimate: ", product_cost->own_ns, " ns, with cuBLASLt ", product_cost->library_ns, " ns\n");
+  for (const Decision& decision : considered) text += concat("considered: ", decision.str(), "\n");
   return text;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "codegen/decision.h"
 #include "ir/module.h"
 #include "runtime/package/manifest.h"
 
@@ -66,6 +67,7 @@ struct KernelPlan {
   std::optional<LaunchPlan> launch;
   std::optional<MatmulPlan> matmul;
   std::optional<ProductCost> product_cost;  // where there was the choice
+  std::vector<Decision> considered;         // the plans that the planner weighed, the chosen one among them
 
   bool operator==(const KernelPlan&) const = default;
   // Fills the key, `name` and `body`.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/text.h"
 #include "codegen/emit/scalar_ops.h"
 #include "codegen/plan_kernel.h"
 
@@ -24,27 +25,50 @@ bool is_elementwise(const Block& body) {
   return true;
 }
 
+// Whether `value` has one reader, which is not the end of the function.
+Verdict is_read_once(const Value& value) {
+  for (const Use& use : value.uses()) {
+    if (use.user->is(Op::yield)) return may_not("it is an output of the model");
+  }
+  if (!value.has_one_use()) return may_not(concat("it is read ", value.uses().size(), " times"));
+  return may();
+}
+
+// Why only a kernel of its own makes what this fusion makes.
+Verdict stands_alone(const Operation& producer) {
+  const std::string& kind = producer.attributes.string("kind");
+  if (kind == "contract")
+    return may_not("blocks of a product make parts of rows, and only elementwise work follows them");
+  return may_not(concat("a kernel of kind ", kind, " makes it, not elementwise work"));
+}
+
 // A pointwise fusion with one result that is read once.
-bool can_move(const Value* value) {
+Verdict can_move(const Value* value) {
   const Operation* producer = value->def();
-  return is_kind(producer, "pointwise") && producer->result_count() == 1 && value->has_one_use();
+  if (!producer || !producer->is(Op::fusion)) return may_not("it lies in memory");
+  if (!is_kind(producer, "pointwise")) return stands_alone(*producer);
+  if (producer->result_count() != 1) return may_not("the kernel that makes it has other results");
+  return is_read_once(*value);
 }
 
 // Whether element i of `value` is read for element i of what depends on it, and for nothing else: only elementwise
 // operations of this shape stand between it and the results, or the row operation's row.
-bool is_read_in_place(const Value* value, const Shape& shape) {
+Verdict is_read_in_place(const Value* value, const Shape& shape) {
   for (const Use& use : value->uses()) {
     const Operation& user = *use.user;
     if (user.is(Op::yield)) continue;
     if (is_scalar_op(user.op)) {
-      if (user.result()->type.shape != shape || !is_read_in_place(user.result(), shape)) return false;
+      if (user.result()->type.shape != shape)
+        return may_not(concat("'", to_string(user.op), "' reads each of its elements several times"));
+      if (Verdict verdict = is_read_in_place(user.result(), shape); !verdict) return verdict;
       continue;
     }
     const OpFamily family = user.spec().family;
     const bool row = family == OpFamily::composite || family == OpFamily::reduction;
-    if (!row || use.index != 0 || user.operand(0)->type.shape != shape) return false;
+    if (!row || use.index != 0 || user.operand(0)->type.shape != shape)
+      return may_not(concat("'", to_string(user.op), "' does not read it element by element"));
   }
-  return true;
+  return may();
 }
 
 // One transpose, maybe of a reshape: each element of the operand is read once.
@@ -55,27 +79,34 @@ bool is_transpose(const Block& body) {
   return body.argument_count() == 1 && body.size() > 1;
 }
 
-bool fits(const Operation& consumer, const Operation& producer) {
-  return consumer.body()->size() + producer.body()->size() <= most_operations &&
-         consumer.operand_count() + producer.operand_count() <= most_operands;
+Verdict fits(const Operation& consumer, const Operation& producer) {
+  if (consumer.body()->size() + producer.body()->size() > most_operations)
+    return may_not(concat("together they have more than ", most_operations, " operations"));
+  if (consumer.operand_count() + producer.operand_count() > most_operands)
+    return may_not(concat("together they have more than ", most_operands, " operands"));
+  return may();
 }
 
 // Whether operand `index` of `consumer` may be computed inside it.
-bool accepts(const Operation& consumer, size_t index) {
+Verdict accepts(const Operation& consumer, size_t index) {
   const Block& body = *consumer.body();
   const Value* value = consumer.operand(index);
-  if (!can_move(value)) return false;
+  const std::string& kind = consumer.attributes.string("kind");
+  if (kind != "pointwise" && kind != "row")
+    return may_not(concat("a kernel of kind ", kind, " reads its elements more than once"));
+  if (Verdict verdict = can_move(value); !verdict) return verdict;
   const Shape& shape = value->type.shape;
-  if (is_kind(&consumer, "pointwise")) {
-    if (is_transpose(body)) return true;
+  if (kind == "pointwise") {
+    if (is_transpose(body)) return may();
+    if (Verdict verdict = is_read_in_place(body.argument(index), shape); !verdict) return verdict;
     for (size_t i = 0; i < consumer.result_count(); ++i) {
-      if (consumer.result(i)->type.shape != shape) return false;
+      if (consumer.result(i)->type.shape != shape) return may_not("the results have another shape");
     }
-    return is_read_in_place(body.argument(index), shape);
+    return may();
   }
-  // A long row is read several times, so only cheap work goes before it.
-  return is_kind(&consumer, "row") && is_elementwise(*value->def()->body()) &&
-         is_read_in_place(body.argument(index), shape);
+  if (!is_elementwise(*value->def()->body()))
+    return may_not("a row is read several times, so only elementwise work goes before it");
+  return is_read_in_place(body.argument(index), shape);
 }
 
 // Whether the one reader of a pointwise fusion will take it in, maybe through a reshape.
@@ -84,9 +115,9 @@ bool reader_takes(const Operation& fusion) {
   const Use* use = &fusion.result(0)->uses().front();
   if (use->user->is(Op::reshape) && use->user->result()->has_one_use()) {
     use = &use->user->result()->uses().front();
-    return is_kind(use->user, "pointwise") && is_transpose(*use->user->body()) && fits(*use->user, fusion);
+    return is_kind(use->user, "pointwise") && is_transpose(*use->user->body()) && bool(fits(*use->user, fusion));
   }
-  return use->user->is(Op::fusion) && accepts(*use->user, use->index) && fits(*use->user, fusion);
+  return use->user->is(Op::fusion) && bool(accepts(*use->user, use->index)) && bool(fits(*use->user, fusion));
 }
 
 class Merger {
@@ -101,6 +132,18 @@ class Merger {
       operation = next;
     }
     return changed;
+  }
+
+  void explain(DecisionLog& log) {
+    for (Operation* operation = block_.operations().front().get(); operation; operation = block_.next(operation)) {
+      if (!operation->is(Op::fusion)) continue;
+      for (size_t i = 0; i < operation->operand_count(); ++i) {
+        const Operation* producer = operation->operand(i)->def();
+        if (producer && producer->is(Op::reshape)) producer = producer->operand(0)->def();
+        if (!producer || !producer->is(Op::fusion)) continue;
+        log[operation].push_back({"merge", static_cast<int>(i), false, why_apart(operation, i).reason});
+      }
+    }
   }
 
  private:
@@ -125,22 +168,56 @@ class Merger {
   bool merge_product(Operation* consumer) {
     if (!is_kind(consumer, "pointwise") || reader_takes(*consumer)) return false;
     for (size_t i = 0; i < consumer->operand_count(); ++i) {
-      Value* value = consumer->operand(i);
-      Operation* reshape = value->def() && value->def()->is(Op::reshape) ? value->def() : nullptr;
-      if (!value->has_one_use()) continue;
-      if (reshape) value = reshape->operand(0);
-      const Operation* product = value->def();
-      if (!is_kind(product, "contract") || product->result_count() != 1 || !value->has_one_use()) continue;
-      if (!fits(*consumer, *product)) continue;
-      Operation* joined = join(consumer, i, reshape, product->attributes);
-      const Result<KernelPlan> plan = plan_kernel("contract", *joined->body(), context_);
-      if (plan && (!plan->product_cost || plan->product_cost->own_ns <= plan->product_cost->library_ns)) {
-        replace(consumer, joined, reshape ? reshape : value->def());
-        return true;
-      }
-      block_.erase(joined);
+      Operation* joined = nullptr;
+      if (!takes_product(consumer, i, &joined)) continue;
+      replace(consumer, joined, consumer->operand(i)->def());
+      return true;
     }
     return false;
+  }
+
+  // Whether the product behind operand `index`, maybe through a reshape, gets `consumer` as its epilogue. If so
+  // `joined` is the fusion that does both; not used by anything yet.
+  Verdict takes_product(Operation* consumer, size_t index, Operation** joined) {
+    const Value* value = consumer->operand(index);
+    Operation* reshape = value->def() && value->def()->is(Op::reshape) ? value->def() : nullptr;
+    if (reshape) {
+      if (Verdict once = is_read_once(*value); !once) return once;
+      value = reshape->operand(0);
+    }
+    const Operation* product = value->def();
+    if (!is_kind(product, "contract")) return may_not("it is not made by a product");
+    if (product->result_count() != 1) return may_not("the product has other results");
+    if (Verdict once = is_read_once(*value); !once) return once;
+    if (Verdict verdict = fits(*consumer, *product); !verdict) return verdict;
+    *joined = join(consumer, index, reshape, product->attributes);
+    const Result<KernelPlan> plan = plan_kernel("contract", *(*joined)->body(), context_);
+    if (plan && (!plan->product_cost || plan->product_cost->own_ns <= plan->product_cost->library_ns)) return may();
+    block_.erase(*joined);
+    *joined = nullptr;
+    if (!plan) return may_not(plan.error().first().message);
+    return may_not(concat("one kernel is estimated at ", plan->product_cost->own_ns,
+                          " ns, cuBLASLt and this kernel at ", plan->product_cost->library_ns, " ns"));
+  }
+
+  // Why the fusion behind operand `index` is still a kernel of its own.
+  Verdict why_apart(Operation* consumer, size_t index) {
+    const Value* value = consumer->operand(index);
+    const bool reshaped = value->def()->is(Op::reshape);
+    const Operation* producer = reshaped ? value->def()->operand(0)->def() : value->def();
+    if (is_kind(producer, "contract") && is_kind(consumer, "pointwise")) {
+      Operation* joined = nullptr;
+      Verdict verdict = takes_product(consumer, index, &joined);
+      if (!joined) return verdict;
+      block_.erase(joined);
+      return may_not("what this kernel does goes into the one after it");
+    }
+    if (reshaped) {
+      const Verdict movable = can_move(value->def()->operand(0));
+      return movable ? may_not("a reshape stands between, which only a transpose takes in") : movable;
+    }
+    Verdict verdict = accepts(*consumer, index);
+    return verdict ? fits(*consumer, *producer) : verdict;
   }
 
   // elementwise -> reshape -> transpose: the reshape moves into the body of the transpose.
@@ -224,10 +301,14 @@ class Merger {
 
 }  // namespace
 
-bool merge_fusions(Module& module, package::Determinism determinism) {
+bool merge_fusions(Module& module, package::Determinism determinism, DecisionLog* log) {
   const PlanContext context{module.symbols, determinism};
   bool changed = false;
-  for (const auto& function : module.functions) changed = Merger(function->block, context).run() || changed;
+  for (const auto& function : module.functions) {
+    Merger merger(function->block, context);
+    changed = merger.run() || changed;
+    if (log) merger.explain(*log);
+  }
   return changed;
 }
 

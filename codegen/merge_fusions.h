@@ -13,13 +13,16 @@
 // bits under the evaluator.
 #pragma once
 
+#include "codegen/decision.h"
 #include "ir/module.h"
 #include "runtime/package/manifest.h"
 
 namespace rtx::codegen {
 
 // `module` is in stage fused and stays there. `determinism` is what the kernels must keep. Returns whether anything was
-// merged.
-bool merge_fusions(Module& module, package::Determinism determinism = package::Determinism::run_to_run);
+// merged. `log`, if given, gets a decision for each operand of a fusion that another fusion makes: why the two are
+// still apart.
+bool merge_fusions(Module& module, package::Determinism determinism = package::Determinism::run_to_run,
+                   DecisionLog* log = nullptr);
 
 }  // namespace rtx::codegen

@@ -12,7 +12,8 @@ namespace {
 
 class ModulePlanner {
  public:
-  ModulePlanner(const Module& module, package::Determinism determinism) : module_(module), determinism_(determinism) {}
+  ModulePlanner(const Module& module, package::Determinism determinism, const DecisionLog& log)
+      : module_(module), determinism_(determinism), log_(log) {}
 
   Result<ModulePlan> run() {
     for (const auto& function : module_.functions) {
@@ -51,11 +52,13 @@ class ModulePlanner {
     for (size_t i = 0; i < fusion.result_count(); ++i)
       step.results.push_back(program.memory.buffer_of.at(fusion.result(i)));
     step.origins = fusion.origins;
+    if (auto found = log_.find(&fusion); found != log_.end()) step.decisions = found->second;
     program.steps.push_back(std::move(step));
   }
 
   const Module& module_;
   package::Determinism determinism_;
+  const DecisionLog& log_;
   ModulePlan plan_;
   std::map<std::string, uint32_t> kernel_of_;  // by kind and body
   std::vector<Diagnostic> refusals_;
@@ -72,13 +75,14 @@ std::string ModulePlan::str() const {
     for (const StepPlan& step : program.steps) {
       text += concat("step ", kernels[step.kernel].name, "(", join(step.operands, ", ", number), ") -> ",
                      join(step.results, ", ", number), "\n");
+      for (const Decision& decision : step.decisions) text += concat("  ", decision.str(), "\n");
     }
   }
   return text;
 }
 
-Result<ModulePlan> plan_module(const Module& module, package::Determinism determinism) {
-  return ModulePlanner(module, determinism).run();
+Result<ModulePlan> plan_module(const Module& module, package::Determinism determinism, const DecisionLog& log) {
+  return ModulePlanner(module, determinism, log).run();
 }
 
 }  // namespace rtx::codegen

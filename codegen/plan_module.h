@@ -13,6 +13,7 @@ struct StepPlan {
   uint32_t kernel = 0;
   std::vector<uint32_t> operands, results;  // buffers
   std::vector<std::string> origins;
+  std::vector<Decision> decisions;  // why it is a kernel of its own
 };
 
 struct ProgramPlan {
@@ -30,8 +31,9 @@ struct ModulePlan {
 };
 
 // `determinism` is what every kernel must keep at least. A fusion that its planner refuses is an error that names the
-// origins of the fusion; all of them are reported.
+// origins of the fusion; all of them are reported. `log` holds what was decided about its fusions before.
 Result<ModulePlan> plan_module(const Module& module,
-                               package::Determinism determinism = package::Determinism::run_to_run);
+                               package::Determinism determinism = package::Determinism::run_to_run,
+                               const DecisionLog& log = {});
 
 }  // namespace rtx::codegen
