@@ -3,27 +3,45 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ir/module.h"
+#include "runtime/package/gpu.h"
 
 namespace rtx::codegen {
 
-// Whether something may be done; if not, why. A reason is a fragment without a full stop: "it is read twice".
+// What one launch does, for estimates (runtime/package/gpu.h).
+struct Work {
+  package::MathUnit unit = package::MathUnit::f32;
+  int percent = 50;  // of the unit's peak, that large problems reach
+  Dim flops, bytes;
+
+  bool operator==(const Work&) const = default;
+};
+
+// Of the launches together, at the sizes that are planned for (representative_values), on the reference GPU. Nothing
+// where sizes cannot be evaluated.
+std::optional<int64_t> estimate_ns(std::span<const Work> launches, const SymbolRanges& symbols);
+
+// Whether something may be done; if not, why. A reason is a fragment without a full stop: "it is read 2 times".
 struct Verdict {
-  std::string reason;  // empty: it may
+  std::string reason;          // empty: it may
+  std::vector<Work> launches;  // what it would run, where it was weighed by time
 
   explicit operator bool() const { return reason.empty(); }
 };
 inline Verdict may() { return {}; }
-inline Verdict may_not(std::string reason) { return {std::move(reason)}; }
+inline Verdict may_not(std::string reason) { return {std::move(reason), {}}; }
 
 struct Decision {
   std::string subject;  // a plan ("cublaslt", "vectors of 4"), or what could have been done ("merge")
   int operand = -1;     // of the fusion, which the subject is about; -1: about the whole
   bool chosen = false;
   std::string reason;
+  std::vector<Work> launches;  // what a plan that lost would run, where it was weighed by time
 
   bool operator==(const Decision&) const = default;
   // "no vectors of 4: a row is not a whole number of them"

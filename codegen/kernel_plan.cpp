@@ -24,6 +24,7 @@ KernelPlan KernelPlan::for_body(std::string_view kind, std::string tile, const B
   plan.key.tile = std::move(tile);
   plan.key.dtype = results->operand_count() > 0 ? results->operand(0)->type.dtype : DType::f32;
   plan.key.code_sha256 = sha256_hex(plan.body);
+  if (plan.key.dtype == DType::f64) plan.unit = package::MathUnit::f64;
   plan.name = concat(kind, "_", plan.key.sha256().substr(0, 12));
   return plan;
 }
@@ -35,7 +36,8 @@ void KernelPlan::add_code(std::string_view text) {
 
 std::string KernelPlan::str() const {
   std::string text = concat("name: ", name, "\nkey: ", key.str(), "\ndeterminism: ", package::to_string(determinism),
-                            "\nflops: ", flops.str(), "\nbytes: ", bytes.str(), "\n");
+                            "\nflops: ", flops.str(), "\nbytes: ", bytes.str(), "\nmath: ", package::to_string(unit),
+                            ", ", percent, "% of peak\n");
   if (launch) {
     auto dim = [](const Dim& d) { return d.str(); };
     text += concat("grid: [", join(launch->grid, ", ", dim), "]\nblock: [",

@@ -63,6 +63,8 @@ struct KernelPlan {
   std::string body;  // ir print_body; what the CPU device runs
   package::Determinism determinism = package::Determinism::batch_invariant;
   Dim flops, bytes;
+  package::MathUnit unit = package::MathUnit::f32;  // for estimates, with the share of its peak that is reached
+  int percent = 50;
   // Exactly one.
   std::optional<LaunchPlan> launch;
   std::optional<MatmulPlan> matmul;
@@ -70,7 +72,7 @@ struct KernelPlan {
   std::vector<Decision> considered;         // the plans that the planner weighed, the chosen one among them
 
   bool operator==(const KernelPlan&) const = default;
-  // Fills the key, `name` and `body`.
+  // Fills the key, `name`, `body`, and `unit` for arithmetic outside tensor cores.
   static KernelPlan for_body(std::string_view kind, std::string tile, const Block& body);
   // Makes the key and the name follow from this text too; it must not hold the name.
   void add_code(std::string_view text);

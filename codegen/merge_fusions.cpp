@@ -141,7 +141,8 @@ class Merger {
         const Operation* producer = operation->operand(i)->def();
         if (producer && producer->is(Op::reshape)) producer = producer->operand(0)->def();
         if (!producer || !producer->is(Op::fusion)) continue;
-        log[operation].push_back({"merge", static_cast<int>(i), false, why_apart(operation, i).reason});
+        Verdict why = why_apart(operation, i);
+        log[operation].push_back({"merge", static_cast<int>(i), false, std::move(why.reason), std::move(why.launches)});
       }
     }
   }
@@ -196,8 +197,9 @@ class Merger {
     block_.erase(*joined);
     *joined = nullptr;
     if (!plan) return may_not(plan.error().first().message);
-    return may_not(concat("one kernel is estimated at ", plan->product_cost->own_ns,
-                          " ns, cuBLASLt and this kernel at ", plan->product_cost->library_ns, " ns"));
+    Verdict slower = may_not("estimated slower than cublaslt and this kernel");
+    slower.launches = {{plan->unit, plan->percent, plan->flops, plan->bytes}};
+    return slower;
   }
 
   // Why the fusion behind operand `index` is still a kernel of its own.

@@ -6,6 +6,7 @@
 #include "codegen/plan_common.h"
 #include "codegen/plan_gemm.h"
 #include "codegen/plan_kernel.h"
+#include "codegen/product_cost.h"
 
 namespace rtx::codegen {
 namespace {
@@ -33,6 +34,10 @@ KernelPlan plan_library_call(const Block& body, const Product& product) {
   call.rhs_batch_stride = product.rhs_stride;
   call.dtype = product.dtype;
   plan.matmul = call;
+  plan.unit = unit_of_product(product.dtype);
+  plan.percent = library_percent;
+  plan.considered = {{"cublaslt", -1, true, "a product alone", {}},
+                     {"own kernel", -1, false, "it reaches less of the peak", own_launches(body, product)}};
   return plan;
 }
 

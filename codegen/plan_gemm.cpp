@@ -23,14 +23,22 @@ constexpr int tile_rows_together = 8;
 
 bool on_tensor_cores(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
+struct TileChoice {
+  size_t number;
+  std::string reason;
+};
+
 // 0 for at most 16 rows, 2 where there is work for large tiles, else 1; at the sizes that are planned for.
-size_t tile_number(const Product& product, const GemmTile& large, const SymbolRanges& symbols) {
+TileChoice choose_tile(const Product& product, const GemmTile& large, const SymbolRanges& symbols) {
   const SymbolValues sizes = representative_values(symbols);
   const Result<int64_t> m = product.m.evaluate(sizes);
-  if (product.m.upper_bound(symbols) <= most_small_rows || (m && *m <= most_small_rows)) return 0;
+  if (product.m.upper_bound(symbols) <= most_small_rows || (m && *m <= most_small_rows))
+    return {0, concat("at most ", most_small_rows, " rows are planned for")};
   const Dim blocks = product.batch * ceildiv(product.m, Dim(large.m)) * ceildiv(product.n, Dim(large.n));
   const Result<int64_t> count = blocks.evaluate(sizes);
-  return count && *count >= blocks_wanted ? 2 : 1;
+  if (!count) return {1, "the number of blocks is not known"};
+  return {*count >= blocks_wanted ? size_t{2} : size_t{1},
+          concat(*count, " blocks of ", large.m, "x", large.n, " at the planned sizes, ", blocks_wanted, " wanted")};
 }
 
 // The position of this block: `batch`, `row0`, `column0`, and the operands of the batch.
@@ -88,6 +96,23 @@ void emit_element(KernelWriter& writer, ElementEmitter& emitter, const Block& bo
   emitter.pop_scope();
 }
 
+std::string tile_text(const GemmTile& tile) { return concat(tile.m, "x", tile.n, "x", tile.k); }
+
+std::vector<Decision> considered_plans(const Block& body, const Operation& matmul, const Product& product,
+                                       const GemmTile& tile, const std::string& reason, const PlanContext& context) {
+  Decision own{concat("own kernel, tiles of ", tile_text(tile)), -1, true, reason, {}};
+  const bool plain = body.size() == 2;
+  Decision library{plain ? "cublaslt" : "cublaslt and a kernel", -1, false, "estimated slower",
+                   library_launches(body, matmul, product)};
+  if (context.determinism >= package::Determinism::batch_invariant) {
+    library.reason = "it promises equal bits from run to run only";
+  } else if (estimate_ns(own_launches(body, product), context.symbols) >
+             estimate_ns(library.launches, context.symbols)) {
+    library.reason = "the fusion holds the work after the product";
+  }
+  return {std::move(own), std::move(library)};
+}
+
 }  // namespace
 
 Result<KernelPlan> plan_gemm(const Block& body, const Operation& matmul, const Product& product,
@@ -99,7 +124,8 @@ Result<KernelPlan> plan_gemm(const Block& body, const Operation& matmul, const P
   const DType dtype = product.dtype;
   const bool tensor = on_tensor_cores(dtype);
   const auto& tiles = tensor ? tensor_tiles : dtype == DType::f64 ? f64_tiles : f32_tiles;
-  const GemmTile tile = tiles[tile_number(product, tiles[2], context.symbols)];
+  const TileChoice choice = choose_tile(product, tiles[2], context.symbols);
+  const GemmTile tile = tiles[choice.number];
   const bool narrow = fits_narrow_index(body, context.symbols);
   KernelPlan plan = KernelPlan::for_body(
       "contract", concat(tensor ? "tensor." : "fma.", tile.m, "x", tile.n, "x", tile.k, narrow ? ".i32" : ".i64"),
@@ -133,6 +159,9 @@ Result<KernelPlan> plan_gemm(const Block& body, const Operation& matmul, const P
   finish_launch(plan, writer, body);
   plan.flops = product.flops() + elementwise_flops(body);
   plan.bytes = traffic_bytes(body);
+  plan.unit = unit_of_product(dtype);
+  plan.percent = own_percent;
+  plan.considered = considered_plans(body, matmul, product, tile, choice.reason, context);
   if (body.size() > 2 && context.determinism < package::Determinism::batch_invariant)
     plan.product_cost = cost_of_product(body, matmul, product, context.symbols);
   return plan;

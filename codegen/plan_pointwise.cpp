@@ -25,33 +25,52 @@ Access access_of(const Shape& operand, const Shape& result) {
   return operand.back().is(1) ? Access::scalar : Access::neither;
 }
 
-// Elements a thread, or 1 where the body cannot be walked in vectors.
-int vector_width(const Block& body) {
+// Elements a thread, and why they are not 16 bytes.
+struct VectorWidth {
+  int width = 1, wanted = 1;
+  std::string reason;
+};
+
+// 1 where the body cannot be walked in vectors.
+VectorWidth vector_width(const Block& body) {
   const Shape& shape = body.terminator()->operand(0)->type.shape;
-  for (const Value* result : body.terminator()->operands()) {
-    if (result->type.shape != shape || !result->def()) return 1;
-  }
   int widest = 1;
+  for (size_t i = 0; i < body.argument_count(); ++i)
+    widest = std::max(widest, memory_bytes(body.argument(i)->type.dtype));
+  for (const Value* result : body.terminator()->operands()) widest = std::max(widest, memory_bytes(result->type.dtype));
+  VectorWidth choice{1, 16 / widest, {}};
+  auto refuse_vectors = [&](std::string reason) {
+    choice.reason = std::move(reason);
+    return choice;
+  };
+  for (const Value* result : body.terminator()->operands()) {
+    if (result->type.shape != shape) return refuse_vectors("results have different shapes");
+    if (!result->def()) return refuse_vectors("a result is an operand as it is");
+  }
   for (const auto& operation : body.operations()) {
     if (operation->is(Op::yield) || operation->is(Op::constant)) continue;
-    if (!is_scalar_op(operation->op)) return 1;
+    if (!is_scalar_op(operation->op))
+      return refuse_vectors(concat("'", to_string(operation->op), "' finds its elements by their coordinates"));
     const Shape& own = operation->result()->type.shape;
-    if (access_of(own, shape) == Access::neither) return 1;
+    if (access_of(own, shape) == Access::neither)
+      return refuse_vectors("a value broadcasts along the last axis in part");
   }
   bool all_whole = true;
   for (size_t i = 0; i < body.argument_count(); ++i) {
     const Type& type = body.argument(i)->type;
-    if (access_of(type.shape, shape) == Access::neither || memory_bytes(type.dtype) == 0) return 1;
+    if (access_of(type.shape, shape) == Access::neither) return refuse_vectors("an operand's last axis is another one");
+    if (memory_bytes(type.dtype) == 0) return refuse_vectors("an operand has two elements a byte");
     all_whole = all_whole && (type.shape == shape || type.element_count().is(1));
-    widest = std::max(widest, memory_bytes(type.dtype));
   }
-  for (const Value* result : body.terminator()->operands()) widest = std::max(widest, memory_bytes(result->type.dtype));
   // With whole operands the vectors may cross rows; otherwise a row must hold a whole number of them.
   const Dim length = all_whole ? Type{DType::f32, shape}.element_count() : shape.empty() ? Dim(1) : shape.back();
-  for (int width = 16 / widest; width > 1; width /= 2) {
-    if (length.divided_by(Dim(width))) return width;
+  for (choice.width = choice.wanted; choice.width > 1; choice.width /= 2) {
+    if (length.divided_by(Dim(choice.width))) break;
   }
-  return 1;
+  if (choice.width < choice.wanted)
+    choice.reason =
+        concat(all_whole ? "the elements are" : "a row is", " not known to be a multiple of them: ", length.str());
+  return choice;
 }
 
 void emit_scalar_body(KernelPlan& plan, KernelWriter& writer, const Block& body, const Dim& count) {
@@ -147,7 +166,8 @@ Result<KernelPlan> plan_pointwise(const Block& body, const PlanContext& context)
     if (!(result->type.element_count() == count)) return refuse("pointwise", "results differ in element count");
   }
   const bool narrow = fits_narrow_index(body, context.symbols);
-  const int width = four_bit ? 2 : vector_width(body);
+  const VectorWidth choice = four_bit ? VectorWidth{2, 2, {}} : vector_width(body);
+  const int width = choice.width;
   KernelPlan plan = KernelPlan::for_body("pointwise", concat("v", width, narrow ? ".i32" : ".i64"), body);
   KernelWriter writer(!narrow, context.symbols);
   if (four_bit) {
@@ -160,6 +180,8 @@ Result<KernelPlan> plan_pointwise(const Block& body, const PlanContext& context)
   finish_launch(plan, writer, body);
   plan.flops = elementwise_flops(body);
   plan.bytes = traffic_bytes(body);
+  if (width < choice.wanted)
+    plan.considered.push_back({concat("vectors of ", choice.wanted), -1, false, choice.reason, {}});
   return plan;
 }
 

@@ -318,6 +318,16 @@ Result<KernelPlan> plan_row(const Block& body, const PlanContext& context) {
   finish_launch(plan, writer, body);
   plan.flops = elementwise_flops(body) + row_flops(*operation);
   plan.bytes = traffic_bytes(body);
+  const std::string length = concat("a row has ", rows->length.str(), " elements");
+  if (emitter.group() != warp)
+    plan.considered.push_back(
+        {"a warp a row", -1, false, concat(length, ", not known to be at most ", longest_warp_row), {}});
+  if (emitter.kept() == 0)
+    plan.considered.push_back({"rows in registers",
+                               -1,
+                               false,
+                               concat(length, ", not known to be at most ", most_kept_elements * emitter.group()),
+                               {}});
   return plan;
 }
 

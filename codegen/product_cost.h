@@ -1,6 +1,5 @@
-// The one place that decides whether a product and what is done to its elements
-// become one kernel of ours, or a call of cuBLASLt and a kernel for the rest. A
-// product alone is always cuBLASLt's, unless its bits must not depend on the
+// The one place that decides whether a product and what is done to its elements become one kernel of ours, or a call of
+// cuBLASLt and a kernel for the rest. A product alone is always cuBLASLt's, unless its bits must not depend on the
 // batch.
 #pragma once
 
@@ -9,8 +8,17 @@
 
 namespace rtx::codegen {
 
-// For a float product with an epilogue, at the sizes that are planned for
-// (representative_values); nothing where they cannot be evaluated.
+// What share of the peak large products reach.
+inline constexpr int own_percent = 55, library_percent = 85;
+
+package::MathUnit unit_of_product(DType dtype);
+
+// The launches that `body`, a float product with or without an epilogue, becomes by a kernel of ours.
+std::vector<Work> own_launches(const Block& body, const Product& product);
+// The same by cuBLASLt, and a kernel for the epilogue where there is one.
+std::vector<Work> library_launches(const Block& body, const Operation& matmul, const Product& product);
+
+// For a float product with an epilogue; nothing where sizes cannot be evaluated.
 std::optional<ProductCost> cost_of_product(const Block& body, const Operation& matmul, const Product& product,
                                            const SymbolRanges& symbols);
 

@@ -56,6 +56,25 @@ std::string print_merged_kernels(Module& module) {
   return print_kernels(module);
 }
 
+// Each step with what was decided about it and, at the first one of its kernel, about the kernel.
+std::string print_decisions(Module& module) {
+  codegen::DecisionLog log;
+  codegen::merge_fusions(module, package::Determinism::run_to_run, &log);
+  Result<codegen::ModulePlan> plan = codegen::plan_module(module, package::Determinism::run_to_run, log);
+  REQUIRE_MESSAGE(plan, text_of(plan.error()));
+  std::string text;
+  std::vector<bool> seen(plan->kernels.size());
+  for (const codegen::StepPlan& step : plan->programs[0].steps) {
+    const codegen::KernelPlan& kernel = plan->kernels[step.kernel];
+    text += concat(kernel.key.kind, "/", kernel.key.tile, " from ", join(step.origins, ", "), "\n");
+    for (const codegen::Decision& decision : step.decisions) text += concat("  ", decision.str(), "\n");
+    if (seen[step.kernel]) continue;
+    seen[step.kernel] = true;
+    for (const codegen::Decision& decision : kernel.considered) text += concat("  kernel: ", decision.str(), "\n");
+  }
+  return text;
+}
+
 std::string print_memory(Module& module) {
   codegen::ModulePlan plan = plan_of(module);
   std::string text;
@@ -124,6 +143,7 @@ TEST_CASE("planners give the expected plans and CUDA text") { check_folder("kern
 TEST_CASE("merged fusions give the expected plans and CUDA text") {
   check_folder("merged_kernels", print_merged_kernels);
 }
+TEST_CASE("every choice is in the plan with its reason") { check_folder("decisions", print_decisions); }
 TEST_CASE("plan_memory gives the expected buffers and slots") { check_folder("memory", print_memory); }
 TEST_CASE("make_manifest gives the expected manifests") { check_folder("manifest", print_manifest); }
 TEST_CASE("planners refuse with the expected reasons") { check_folder("refused", print_refusals); }
