@@ -53,12 +53,23 @@ Result<void> make_canonical(Module& module, const BuildOptions& options) {
   return dump(options, "canonical.rtxir", options.dump ? print(module) : std::string());
 }
 
-Result<void> optimize(Module& module, const BuildOptions& options) {
+Result<void> optimize(Module& module, const BuildOptions& options, OriginLog& log) {
   Phase phase(options, "optimize");
   PipelineOptions pipeline;
   pipeline.verify_each = false;
-  RTX_TRY(run_optimize_pipeline(module, pipeline));
+  RTX_ASSIGN(const PipelineReport report, run_optimize_pipeline(module, pipeline));
+  for (const NearMatch& near : report.near_matches) log.add(near.origins, {near.composite, -1, false, near.reason, {}});
   return dump(options, "optimized.rtxir", options.dump ? print(module) : std::string());
+}
+
+// What was decided about the operations that fusions are made of.
+void add_decisions(const Module& module, const OriginLog& origins, DecisionLog& log) {
+  for (const auto& function : module.functions) {
+    for (const auto& operation : function->block.operations()) {
+      if (!operation->is(Op::fusion)) continue;
+      for (Decision& decision : origins.find(operation->origins)) log[operation.get()].push_back(std::move(decision));
+    }
+  }
 }
 
 Result<package::FileEntry> describe_file(const std::string& folder, std::string_view name) {
@@ -78,12 +89,14 @@ Result<void> dump_kernels(const ModulePlan& plan, const BuildOptions& options) {
 
 Result<ModulePlan> plan(Module& module, const BuildOptions& options) {
   RTX_TRY(make_canonical(module, options));
-  RTX_TRY(optimize(module, options));
+  OriginLog origins;
+  RTX_TRY(optimize(module, options, origins));
   DecisionLog log;
   {
     Phase phase(options, "fuse");
-    RTX_TRY(form_fusions(module));
+    RTX_TRY(form_fusions(module, &origins));
     merge_fusions(module, options.determinism, &log);
+    add_decisions(module, origins, log);
     if (Result<void> verified = verify(module); !verified) {
       Error error = std::move(verified).error();
       for (Diagnostic& diagnostic : error.diagnostics) diagnostic.kind = ErrorKind::internal;

@@ -1,5 +1,7 @@
 #include "codegen/decision.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "codegen/assign_slots.h"
 
@@ -15,6 +17,18 @@ std::optional<int64_t> estimate_ns(std::span<const Work> launches, const SymbolR
                                 package::reference_gpu());
   }
   return static_cast<int64_t>(sum);
+}
+
+std::vector<Decision> OriginLog::find(const std::vector<std::string>& origins) const {
+  std::vector<Decision> found;
+  for (const std::string& origin : origins) {
+    const auto entry = decisions_.find(origin);
+    if (entry == decisions_.end()) continue;
+    for (const Decision& decision : entry->second) {
+      if (std::find(found.begin(), found.end(), decision) == found.end()) found.push_back(decision);
+    }
+  }
+  return found;
 }
 
 std::string Decision::str() const {

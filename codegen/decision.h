@@ -48,6 +48,20 @@ struct Decision {
   std::string str() const;
 };
 
+// Decisions about operations that rewrites since have replaced: what is made of them is known by where it comes from.
+class OriginLog {
+ public:
+  // Nothing where there are no origins: the module was stripped of its names.
+  void add(const std::vector<std::string>& origins, const Decision& decision) {
+    for (const std::string& origin : origins) decisions_[origin].push_back(decision);
+  }
+  // Those of any of the origins, each once, in the order of the origins.
+  std::vector<Decision> find(const std::vector<std::string>& origins) const;
+
+ private:
+  std::map<std::string, std::vector<Decision>> decisions_;
+};
+
 // Decisions about fusions of a module that is not changed any more.
 using DecisionLog = std::map<const Operation*, std::vector<Decision>>;
 

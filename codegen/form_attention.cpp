@@ -92,13 +92,13 @@ class Gatherer {
   std::map<const Value*, Value*> inside_;
 };
 
-// A body that plan_attention takes: with the moves, or else without them; none if it takes neither.
-std::optional<Candidate> accepted(Operation& attention, const SymbolRanges& symbols) {
-  for (bool with_moves : {true, false}) {
-    Candidate candidate = Gatherer(attention).run(with_moves);
-    if (plan_attention(*candidate.body, {symbols})) return candidate;
-  }
-  return std::nullopt;
+// A body that plan_attention takes: with the moves, or else without them. Its refusal if it takes neither.
+Result<Candidate> accepted(Operation& attention, const SymbolRanges& symbols) {
+  Candidate candidate = Gatherer(attention).run(true);
+  if (plan_attention(*candidate.body, {symbols})) return candidate;
+  candidate = Gatherer(attention).run(false);
+  RTX_TRY(plan_attention(*candidate.body, {symbols}));
+  return candidate;
 }
 
 void wrap(Operation& attention, Candidate candidate) {
@@ -110,15 +110,18 @@ void wrap(Operation& attention, Candidate candidate) {
   candidate.result->replace_all_uses_with(fusion->result());
 }
 
-Result<bool> expand_refused(Module& module) {
+Result<bool> expand_refused(Module& module, OriginLog* log) {
   bool changed = false;
   for (const auto& function : module.functions) {
     Block& block = function->block;
     for (Operation* operation = block.operations().front().get(); operation;) {
       Operation* next = block.next(operation);
-      if (operation->is(Op::attention) && !accepted(*operation, module.symbols)) {
-        RTX_TRY(expand(*operation));
-        changed = true;
+      if (operation->is(Op::attention)) {
+        if (Result<Candidate> candidate = accepted(*operation, module.symbols); !candidate) {
+          if (log) log->add(operation->origins, {"attention", -1, false, candidate.error().first().message, {}});
+          RTX_TRY(expand(*operation));
+          changed = true;
+        }
       }
       operation = next;
     }
@@ -128,11 +131,11 @@ Result<bool> expand_refused(Module& module) {
 
 }  // namespace
 
-Result<void> form_attention(Module& module) {
+Result<void> form_attention(Module& module, OriginLog* log) {
   PassContext context;
   for (bool changed = true; changed;) {
     // What is rewritten around one attention may change what another one is made of.
-    RTX_ASSIGN(changed, expand_refused(module));
+    RTX_ASSIGN(changed, expand_refused(module, log));
     if (!changed) break;
     RTX_TRY(canonicalize(module, context));
     RTX_TRY(eliminate_common_subexpressions(module, context));
@@ -140,7 +143,9 @@ Result<void> form_attention(Module& module) {
   for (const auto& function : module.functions) {
     Block& block = function->block;
     for (Operation* operation = block.operations().front().get(); operation; operation = block.next(operation)) {
-      if (operation->is(Op::attention)) wrap(*operation, *accepted(*operation, module.symbols));
+      if (!operation->is(Op::attention)) continue;
+      RTX_ASSIGN(Candidate candidate, accepted(*operation, module.symbols));
+      wrap(*operation, std::move(candidate));
     }
   }
   RTX_TRY(eliminate_dead_values(module, context));

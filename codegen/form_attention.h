@@ -3,11 +3,13 @@
 #pragma once
 
 #include "base/result.h"
+#include "codegen/decision.h"
 #include "ir/module.h"
 
 namespace rtx::codegen {
 
-// `module` is canonical and stays so, but for these fusions.
-Result<void> form_attention(Module& module);
+// `module` is canonical and stays so, but for these fusions. `log`, if given, gets a decision for each attention that
+// was expanded.
+Result<void> form_attention(Module& module, OriginLog* log = nullptr);
 
 }  // namespace rtx::codegen

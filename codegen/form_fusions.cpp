@@ -194,10 +194,10 @@ Result<void> form_in(Module& module, Block& block) {
 
 }  // namespace
 
-Result<void> form_fusions(Module& module) {
+Result<void> form_fusions(Module& module, OriginLog* log) {
   PassContext context;
   RTX_TRY(expand_simple_composites(module, context));
-  RTX_TRY(form_attention(module));
+  RTX_TRY(form_attention(module, log));
   for (const auto& function : module.functions) RTX_TRY(form_in(module, function->block));
   module.stage = Stage::fused;
   return Ok{};

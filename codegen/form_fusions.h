@@ -8,11 +8,13 @@
 #pragma once
 
 #include "base/result.h"
+#include "codegen/decision.h"
 #include "ir/module.h"
 
 namespace rtx::codegen {
 
-// Leaves the module in stage `fused`. Adds the constants it turned into weights to the module's store.
-Result<void> form_fusions(Module& module);
+// Leaves the module in stage `fused`. Adds the constants it turned into weights to the module's store. `log`, if given,
+// gets a decision for each attention that is not one kernel.
+Result<void> form_fusions(Module& module, OriginLog* log = nullptr);
 
 }  // namespace rtx::codegen

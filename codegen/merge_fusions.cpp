@@ -92,8 +92,13 @@ Verdict accepts(const Operation& consumer, size_t index) {
   const Block& body = *consumer.body();
   const Value* value = consumer.operand(index);
   const std::string& kind = consumer.attributes.string("kind");
-  if (kind != "pointwise" && kind != "row")
-    return may_not(concat("a kernel of kind ", kind, " reads its elements more than once"));
+  if (kind != "pointwise" && kind != "row") {
+    for (const Use& use : body.argument(index)->uses()) {
+      if (!is_scalar_op(use.user->op))
+        return may_not(concat("'", to_string(use.user->op), "' reads each of its elements several times"));
+    }
+    return may_not(concat("nothing is computed for what follows the ", kind, " operation"));
+  }
   if (Verdict verdict = can_move(value); !verdict) return verdict;
   const Shape& shape = value->type.shape;
   if (kind == "pointwise") {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "passes/pass.h"
 
 namespace rtx {
 
@@ -20,6 +21,12 @@ class Rewriter {
   Value* make(Op op, std::vector<Value*> operands, AttributeList attributes = {});
   // `value` everywhere, in the given type: a scalar constant, broadcast if the type has axes.
   Value* filled(const Type& type, double value);
+  // For rules that recover composites: the root is nearly one, but for this reason. Null; the first reason counts.
+  Value* miss(std::string_view composite, std::string reason) {
+    if (!near_match_) near_match_ = NearMatch{std::string(composite), std::move(reason), root_.origins};
+    return nullptr;
+  }
+  const std::optional<NearMatch>& near_match() const { return near_match_; }
   const SymbolRanges& symbols() const { return module_.symbols; }
   const std::vector<Operation*>& created() const { return created_; }
 
@@ -28,6 +35,7 @@ class Rewriter {
   Operation& root_;
   Builder builder_;
   std::vector<Operation*> created_;
+  std::optional<NearMatch> near_match_;
 };
 
 // A rule looks at one operation and returns the value that replaces its result, the result itself if it changed the

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
@@ -10,6 +11,13 @@
 #include "ir/module.h"
 
 namespace rtx {
+
+// Operations that are nearly a composite operation, and what is in the way.
+struct NearMatch {
+  std::string composite;             // "attention"
+  std::string reason;                // a fragment: "the scores are read elsewhere too"
+  std::vector<std::string> origins;  // of the root
+};
 
 struct PassContext {
   // Budgets of fold_constants: a value or operand, all values together. Results up to small_bytes may be larger than
@@ -23,6 +31,8 @@ struct PassContext {
 
   // What a pass has to say that is not an error.
   std::vector<Diagnostic> remarks;
+  // Of recover_composites.
+  std::vector<NearMatch> near_matches;
 };
 
 // Returns whether anything was changed.

@@ -165,6 +165,7 @@ Result<PipelineReport> run_pipeline(Module& module, std::span<const std::string>
     if (changed && options.print_after_change) options.print_after_change(pass->name, module);
   }
   report.remarks = std::move(options.context.remarks);
+  report.near_matches = std::move(options.context.near_matches);
   return report;
 }
 

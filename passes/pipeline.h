@@ -51,6 +51,7 @@ struct PipelineOptions {
 struct PipelineReport {
   std::vector<PassTiming> timings;
   std::vector<Diagnostic> remarks;
+  std::vector<NearMatch> near_matches;
 };
 
 // Runs the passes in order. After an error the module may be half changed and must not be used.

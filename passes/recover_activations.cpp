@@ -71,10 +71,14 @@ Value* recover_gelu(Operation& root, Rewriter& rewriter) {
   for (size_t i = 0; i < 2; ++i) {
     Value* x = product.factors[1 - i];
     if (x->type != root.result()->type) continue;
-    if (Value* inner = one_plus(product.factors[i], Op::erf); inner && is_erf_argument(inner, x))
-      return rewriter.make(Op::gelu, {x}, {{"approximate", std::string("none")}});
-    if (Value* inner = one_plus(product.factors[i], Op::tanh); inner && is_tanh_argument(inner, x))
-      return rewriter.make(Op::gelu, {x}, {{"approximate", std::string("tanh")}});
+    if (Value* inner = one_plus(product.factors[i], Op::erf)) {
+      if (is_erf_argument(inner, x)) return rewriter.make(Op::gelu, {x}, {{"approximate", std::string("none")}});
+      rewriter.miss("gelu", "the argument of erf is not x / sqrt(2)");
+    }
+    if (Value* inner = one_plus(product.factors[i], Op::tanh)) {
+      if (is_tanh_argument(inner, x)) return rewriter.make(Op::gelu, {x}, {{"approximate", std::string("tanh")}});
+      rewriter.miss("gelu", "the argument of tanh is not sqrt(2 / pi) (x + 0.044715 x^3)");
+    }
   }
   return nullptr;
 }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/text.h"
 #include "passes/attention_masks.h"
 #include "passes/match.h"
 #include "passes/recover_rules.h"
@@ -19,7 +20,7 @@ class AttentionMatch {
   Value* run() {
     if (root_.attributes.boolean("transpose_lhs") || root_.attributes.boolean("transpose_rhs")) return nullptr;
     Value* scores = find_scores(root_.operand(0));
-    if (!scores || !find_product(scores)) return nullptr;
+    if (!scores || !find_product(scores)) return reason_.empty() ? nullptr : rewriter_.miss("attention", reason_);
     Value* q = four_axes(unscaled(product_->operand(0)));
     Value* k = unscaled(product_->operand(1));
     if (!product_->attributes.boolean("transpose_rhs")) k = swapped(k);
@@ -28,15 +29,18 @@ class AttentionMatch {
     if (Operation* widened = defined_by(v, Op::cast); widened && q && v->type.dtype != q->type.dtype)
       v = widened->operand(0);
     v = four_axes(ungrouped(v));
-    if (!q || !k || !v) return nullptr;
+    if (!q || !k || !v) return rewriter_.miss("attention", "q, k or v has neither 3 nor 4 axes");
     AttributeList attributes = {{"scale", scale_}, {"softcap", softcap_}, {"guard", guard_}};
     masks_.describe(attributes);
     std::vector<Value*> operands = {q, k, v};
     operands.insert(operands.end(), masks_.operands().begin(), masks_.operands().end());
     Value* attention = rewriter_.make(Op::attention, std::move(operands), std::move(attributes));
+    if (!attention) {
+      return rewriter_.miss("attention", concat("q, k, v and masks do not fit together: ", q->type.str(), ", ",
+                                                k->type.str(), ", ", v->type.str()));
+    }
     const Type& type = root_.result()->type;
-    if (attention && attention->type.dtype != type.dtype)
-      attention = rewriter_.make(Op::cast, {attention}, {{"to", type.dtype}});
+    if (attention->type.dtype != type.dtype) attention = rewriter_.make(Op::cast, {attention}, {{"to", type.dtype}});
     if (!attention || attention->type == type) return attention;
     return rewriter_.make(Op::reshape, {attention}, {{"shape", type.shape}});
   }
@@ -61,13 +65,24 @@ class AttentionMatch {
 
   Value* scores_of(const Operation& softmax) {
     const Shape& shape = softmax.result()->type.shape;
-    if (shape.size() < 3 || shape.size() > 4) return nullptr;
-    if (softmax.attributes.integer("axis") != static_cast<int64_t>(shape.size()) - 1) return nullptr;
+    if (shape.size() < 3 || shape.size() > 4) return refuse(concat("the scores have ", shape.size(), " axes"));
+    if (softmax.attributes.integer("axis") != static_cast<int64_t>(shape.size()) - 1)
+      return refuse("the softmax is not over the last axis");
     batch_ = shape[0];
     heads_ = shape.size() == 4 ? shape[1] : Dim(1);
     // The scores, and the weights where they are guarded, are read by the guard too.
     const size_t uses = softmax.operand(0)->uses().size() + softmax.result()->uses().size();
-    return uses == (guard_ ? 3 : 2) ? softmax.operand(0) : nullptr;
+    return uses == (guard_ ? 3 : 2) ? softmax.operand(0) : refuse("scores or weights are read elsewhere too");
+  }
+
+  // Notes why this is no attention; null.
+  Value* refuse(std::string reason) {
+    if (reason_.empty()) reason_ = std::move(reason);
+    return nullptr;
+  }
+  bool fail(std::string reason) {
+    refuse(std::move(reason));
+    return false;
   }
 
   // The softmax of select(is_nan(softmax(x)), 0, softmax(x)) or select(max(x) == -inf, 0, softmax(x)). Only rows of
@@ -96,24 +111,27 @@ class AttentionMatch {
   bool find_product(Value* scores) {
     for (bool outermost = true;; outermost = false) {
       Operation* operation = scores->def();
-      if (!operation || !(outermost || scores->has_one_use())) return false;
+      if (!operation) return fail("the scores are not made by a product");
+      if (!(outermost || scores->has_one_use())) return fail("what the scores are made of is read elsewhere too");
       switch (operation->op) {
         case Op::matmul:
           product_ = operation;
-          return !operation->attributes.boolean("transpose_lhs") && scores->type.rank() >= 3;
+          if (operation->attributes.boolean("transpose_lhs")) return fail("q is transposed");
+          return scores->type.rank() >= 3 || fail("the scores have fewer than 3 axes");
         case Op::cast:
-          if (!is_float(operation->operand(0)->type.dtype)) return false;
+          if (!is_float(operation->operand(0)->type.dtype)) return fail("the scores are cast from integers");
           scores = operation->operand(0);
           break;
         case Op::reshape:
-          if (!keeps_rows(*operation)) return false;
+          if (!keeps_rows(*operation)) return fail("a reshape between product and softmax changes the rows");
           scores = operation->operand(0);
           break;
         case Op::add: {
           const size_t inner = leads_to_product(operation->operand(0)) ? 0 : 1;
-          if (softcap_ != 0 || scale_ != 1 || operation->operand(inner)->type != scores->type) return false;
+          if (softcap_ != 0 || scale_ != 1) return fail("a mask is added before scale or softcap");
+          if (operation->operand(inner)->type != scores->type) return fail("a mask is larger than the scores");
           Value* bias = mask_axes(operation->operand(1 - inner), scores);
-          if (!bias) return false;
+          if (!bias) return fail("a mask has more than 4 axes");
           masks_.add_bias(bias);
           scores = operation->operand(inner);
           break;
@@ -122,18 +140,20 @@ class AttentionMatch {
           const size_t inner = leads_to_product(operation->operand(1)) ? 1 : 2;
           std::optional<double> fill = constant_number(operation->operand(3 - inner));
           Value* keep = mask_axes(operation->operand(0), scores);
-          if (softcap_ != 0 || scale_ != 1 || !fill || !(*fill <= overwhelming) || !keep) return false;
-          if (operation->operand(inner)->type != scores->type) return false;
-          if (!masks_.add_mask(keep, inner == 1, *fill)) return false;
+          if (softcap_ != 0 || scale_ != 1) return fail("a mask is set before scale or softcap");
+          if (!fill || !(*fill <= overwhelming)) return fail("masked scores become a number that still counts");
+          if (!keep) return fail("a mask has more than 4 axes");
+          if (operation->operand(inner)->type != scores->type) return fail("a mask is larger than the scores");
+          if (!masks_.add_mask(keep, inner == 1, *fill)) return fail("two masks set different numbers");
           scores = operation->operand(inner);
           break;
         }
         case Op::mul:
         case Op::div:
-          if (!take_factor(*operation, &scores)) return false;
+          if (!take_factor(*operation, &scores)) return fail("the scores are scaled by no constant");
           break;
         default:
-          return false;
+          return fail(concat("'", to_string(operation->op), "' stands between product and softmax"));
       }
     }
   }
@@ -259,6 +279,7 @@ class AttentionMatch {
   Dim batch_, heads_;
   double scale_ = 1, softcap_ = 0;
   bool guard_ = false;
+  std::string reason_;  // why not, once the softmax is found
 };
 
 // softmax(scale * q k^T + masks) v -> attention(q, k, v, masks)

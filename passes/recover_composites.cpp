@@ -9,7 +9,8 @@ namespace {
 
 class Recovery {
  public:
-  explicit Recovery(Module& module) : module_(module), rules_(all_ops().size()) {
+  Recovery(Module& module, std::vector<NearMatch>& near_matches)
+      : module_(module), near_matches_(near_matches), rules_(all_ops().size()) {
     for (std::span<const Rule> family :
          {activation_recoveries(), norm_recoveries(), rope_recoveries(), attention_recoveries()}) {
       for (const Rule& rule : family) rules_[static_cast<size_t>(rule.root)].push_back(rule.apply);
@@ -25,7 +26,10 @@ class Recovery {
       for (auto* rule : rules_[static_cast<size_t>(operation->op)]) {
         Rewriter rewriter(module_, *operation);
         Value* recovered = rule(*operation, rewriter);
-        if (!recovered || recovered->type != operation->result()->type) continue;
+        if (!recovered || recovered->type != operation->result()->type) {
+          if (!recovered && rewriter.near_match()) near_matches_.push_back(*rewriter.near_match());
+          continue;
+        }
         recovered->name = operation->result()->name;
         operation->result()->replace_all_uses_with(recovered);
         block.erase(operation);
@@ -40,13 +44,14 @@ class Recovery {
 
  private:
   Module& module_;
+  std::vector<NearMatch>& near_matches_;
   std::vector<std::vector<Value* (*)(Operation&, Rewriter&)>> rules_;
 };
 
 }  // namespace
 
 Result<bool> recover_composites(Module& module, PassContext& context) {
-  Recovery recovery(module);
+  Recovery recovery(module, context.near_matches);
   bool changed = false;
   for (auto& function : module.functions) changed = recovery.run(function->block) || changed;
   RTX_TRY(eliminate_dead_values(module, context));  // the pieces, and what attempts left behind

@@ -1,5 +1,6 @@
 // layer_norm and rms_norm: first without scale, which then joins, and the bias after it.
 
+#include "base/text.h"
 #include "passes/match.h"
 #include "passes/recover_rules.h"
 
@@ -43,7 +44,10 @@ Value* recover_norm(Operation& root, Rewriter& rewriter) {
   double epsilon = 0;
   Value* variance = sum_with_constant(radicand, &epsilon);
   std::optional<Mean> mean_square = trailing_mean(variance ? variance : radicand);
-  if (!mean_square || squared(mean_square->of) != normalised || epsilon < 0) return nullptr;
+  if (!mean_square) return nullptr;
+  if (squared(mean_square->of) != normalised)
+    return rewriter.miss("norm", "the mean is not of the square of what is divided by its root");
+  if (epsilon < 0) return rewriter.miss("norm", "epsilon is negative");
   Value* one = rewriter.filled({normalised->type.dtype, {}}, 1);
   const AttributeList attributes = {{"axis", mean_square->axis}, {"epsilon", epsilon}};
   if (Operation* centred = defined_by(normalised, Op::sub)) {
@@ -85,7 +89,11 @@ Value* join_scale(Operation& root, Rewriter& rewriter) {
     Value* x = norm->operand(0);
     if (x->type.dtype != scale->type.dtype) {
       Operation* widened = defined_by(x, Op::cast);
-      if (!widened || widened->operand(0)->type.dtype != scale->type.dtype) continue;
+      if (!widened || widened->operand(0)->type.dtype != scale->type.dtype) {
+        rewriter.miss("norm with scale", concat("the norm is of ", to_string(x->type.dtype), ", the scale ",
+                                                to_string(scale->type.dtype)));
+        continue;
+      }
       x = widened->operand(0);
     }
     return rewriter.make(norm->op, {x, scale}, norm->attributes);

@@ -78,10 +78,15 @@ Value* recover_rope(Operation& root, Rewriter& rewriter) {
     for (size_t j = 0; j < 2; ++j) {
       Value* x = half_rotated(turned->operand(j));
       std::optional<size_t> at = x ? find(straight->operands(), x) : std::nullopt;
-      if (!at || x->type != root.result()->type) continue;
+      if (!x) continue;
+      if (!at || x->type != root.result()->type) {
+        rewriter.miss("rope", "the turned half and the straight one are of different values or types");
+        continue;
+      }
       Value* cosine = equal_half(straight->operand(1 - *at), rewriter);
       Value* sine = cosine ? equal_half(turned->operand(1 - j), rewriter) : nullptr;
       if (sine) return rewriter.make(Op::rope, {x, cosine, sine});
+      rewriter.miss("rope", "the halves of its tables are not known to be equal");
     }
   }
   return nullptr;
