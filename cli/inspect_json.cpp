@@ -47,7 +47,8 @@ Json memory_json(const Program& program, std::span<const int64_t> symbols) {
   return {{"input_bytes", report->input_bytes},
           {"output_bytes", report->output_bytes},
           {"arena_bytes", report->arena_bytes},
-          {"arena_lower_bound", report->lower_bound}};
+          {"arena_lower_bound", report->lower_bound},
+          {"counter_bytes", report->counter_bytes}};
 }
 
 Json program_json(const Manifest& manifest, const Program& program, std::span<const int64_t> symbols) {
@@ -67,6 +68,7 @@ Json program_json(const Manifest& manifest, const Program& program, std::span<co
     steps.push_back({{"kernel", manifest.kernels[step.kernel].name},
                      {"operands", buffers(step.operands)},
                      {"results", buffers(step.results)},
+                     {"scratch", buffers(step.scratch)},
                      {"origins", step.origins}});
   }
   Json when = nullptr;
@@ -96,6 +98,8 @@ Json launch_json(const Launch& launch, std::span<const int64_t> symbols) {
                          {"occupancy", r.occupancy}});
   return {{"function", launch.function},     {"grid", std::move(grid)},
           {"block", launch.block},           {"shared_bytes", value_json(launch.shared_bytes, symbols)},
+          {"workspace_bytes", value_json(launch.workspace_bytes, symbols)},
+          {"counters", value_json(launch.counters, symbols)},
           {"code_bytes", launch.code_bytes}, {"resources", std::move(resources)}};
 }
 

@@ -91,9 +91,10 @@ std::string memory_row(const Manifest& manifest, const Program& program, std::st
   if (!report) return fmt::format("    {:<6} {}: {}\n", label, binding, report.error().first().message);
   const double ratio =
       report->lower_bound > 0 ? static_cast<double>(report->arena_bytes) / static_cast<double>(report->lower_bound) : 1;
-  return fmt::format("    {:<6} arena {} (lower bound {}, {:.3f}x), inputs {}, outputs {}  [{}]\n", label,
+  const std::string counters = report->counter_bytes ? ", counters " + size_text(report->counter_bytes) : "";
+  return fmt::format("    {:<6} arena {} (lower bound {}, {:.3f}x), inputs {}, outputs {}{}  [{}]\n", label,
                      size_text(report->arena_bytes), size_text(report->lower_bound), ratio,
-                     size_text(report->input_bytes), size_text(report->output_bytes), binding);
+                     size_text(report->input_bytes), size_text(report->output_bytes), counters, binding);
 }
 
 std::string memory_summary(const Manifest& manifest, const Program& program, std::span<const int64_t> symbols) {
@@ -132,8 +133,8 @@ std::string steps_section(const Manifest& manifest, const Program& program) {
     const auto buffers = [&](const std::vector<uint32_t>& list) {
       return join(list, ", ", [&](uint32_t buffer) { return buffer_text(manifest, program, buffer); });
     };
-    out += fmt::format("    {:>4}  {}: {} <- {}\n", i, manifest.kernels[step.kernel].name, buffers(step.results),
-                       buffers(step.operands));
+    out += fmt::format("    {:>4}  {}: {} <- {}{}\n", i, manifest.kernels[step.kernel].name, buffers(step.results),
+                       buffers(step.operands), step.scratch.empty() ? "" : "; scratch " + buffers(step.scratch));
     if (!step.origins.empty())
       out += fmt::format("          from {}\n",
                          join(step.origins, ", ", [](const std::string& s) { return escape_text(s); }));
@@ -173,6 +174,9 @@ std::string kernels_section(const Manifest& manifest, std::span<const int64_t> s
                          join(launch.grid, ", ", [](const Formula& f) { return f.text(); }),
                          join(launch.block, ", ", [](int size) { return std::to_string(size); }),
                          launch.shared_bytes.text());
+      if (launch.has_workspace() || launch.has_counters())
+        out += fmt::format("    workspace {} bytes, {} counters\n", value_text(launch.workspace_bytes, symbols),
+                           value_text(launch.counters, symbols));
       for (const Resources& r : launch.resources)
         out += fmt::format(
             "    {:<8} {:>3} registers, {:>6} B shared, {:>4} B spilled, {:>4} B stack, {} blocks a "
@@ -220,6 +224,8 @@ std::string buffer_text(const Manifest& manifest, const Program& program, uint32
       return concat("weight '", escape_text(manifest.weights[buffer.index]), "'");
     case BufferKind::arena:
       return concat("arena[", buffer.index, "]");
+    case BufferKind::counters:
+      return concat("counters[", buffer.index, "]");
   }
   return {};
 }

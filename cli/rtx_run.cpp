@@ -25,7 +25,7 @@ struct Options {
   std::optional<double> atol, rtol, norm_tol;
   int64_t iterations = 1, warmup = 0;
   bool output_hash = false, deterministic = false, list_devices = false, no_verify = false, sync_steps = false,
-       quiet = false;
+       poison = false, quiet = false;
 };
 
 void add_options(CLI::App& app, Options& o) {
@@ -91,6 +91,8 @@ void add_options(CLI::App& app, Options& o) {
                "Refuse a package that does not promise batch-invariant bits (rtx-inspect shows what it promises)");
   app.add_flag("--no-verify", o.no_verify, "Do not check the hash of the weights file");
   app.add_flag("--sync-steps", o.sync_steps, "Wait after every step, so that a device error names its step. Slow");
+  app.add_flag("--poison", o.poison,
+               "Fill the arena and the outputs with 0xff before each run, so that a read of what no step wrote shows");
   app.add_flag("--quiet", o.quiet, "No notes on stderr, no summary of outputs");
 }
 
@@ -276,7 +278,7 @@ Result<void> run_tool(const Tool& tool, const Options& options) {
   if (!options.quiet) fmt::print(stderr, "rtx-run: running on {} ({})\n", device->info().id, device->info().name);
 
   RTX_ASSIGN(const auto session,
-             runtime::Session::create(*model, program_name, {.synchronize_steps = options.sync_steps}));
+             runtime::Session::create(*model, program_name, {.synchronize_steps = options.sync_steps, .poison = options.poison}));
   RTX_ASSIGN(Run result, run(options, *device, *session, inputs));
 
   RTX_TRY(write_outputs(options, session->program(), result.outputs));

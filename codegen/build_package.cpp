@@ -105,7 +105,7 @@ Result<ModulePlan> plan(Module& module, const BuildOptions& options) {
   }
   RTX_TRY(dump(options, "fused.rtxir", options.dump ? print(module) : std::string()));
   Phase phase(options, "plan");
-  return plan_module(module, options.determinism, log);
+  return plan_module(module, {options.determinism, !options.archs.empty()}, log);
 }
 
 Result<void> build_package(Module& module, const std::string& path, const BuildOptions& options) {

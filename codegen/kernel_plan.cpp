@@ -43,6 +43,8 @@ std::string KernelPlan::str() const {
     text += concat("grid: [", join(launch->grid, ", ", dim), "]\nblock: [",
                    join(launch->block, ", ", [](int n) { return n; }), "]\nshared bytes: ", launch->shared_bytes.str(),
                    "\nscalars: [", join(launch->scalars, ", ", dim), "]\n");
+    if (launch->has_workspace()) text += concat("workspace bytes: ", launch->workspace_bytes.str(), "\n");
+    if (launch->has_counters()) text += concat("counters: ", launch->counters.str(), "\n");
   }
   if (matmul) {
     text += concat("matmul: batch ", matmul->batch.str(), ", m ", matmul->m.str(), ", n ", matmul->n.str(), ", k ",

@@ -28,15 +28,24 @@ struct CacheKey {
   std::string sha256() const;
 };
 
-// A launch of generated code. Kernel parameters, in order: operand addresses, result addresses, scalars as int64.
+// A launch of generated code. Kernel parameters, in order: operand addresses, result addresses, the address of the
+// workspace where there is one, the address of the counters where there are any, scalars as int64.
 struct LaunchPlan {
   std::string function;  // the extern "C" name
   std::string text;      // CUDA C++, complete; includes nothing
   std::array<Dim, 3> grid = {Dim(1), Dim(1), Dim(1)};
   std::array<int, 3> block = {1, 1, 1};
   Dim shared_bytes;
+  // Memory of the arena that the kernel has for itself during its step; what it holds before is not defined. None if the
+  // formula is 0.
+  Dim workspace_bytes;
+  // Counters (u32) that are zero before the launch and that the kernel leaves zero. They belong to one step alone. None
+  // if the formula is 0.
+  Dim counters;
   std::vector<Dim> scalars;
 
+  bool has_workspace() const { return !workspace_bytes.is(0); }
+  bool has_counters() const { return !counters.is(0); }
   bool operator==(const LaunchPlan&) const = default;
 };
 

@@ -61,6 +61,8 @@ class ManifestMaker {
       }
       launch.block = plan.launch->block;
       RTX_ASSIGN(launch.shared_bytes, formula(plan.launch->shared_bytes));
+      RTX_ASSIGN(launch.workspace_bytes, formula(plan.launch->workspace_bytes));
+      RTX_ASSIGN(launch.counters, formula(plan.launch->counters));
       for (const Dim& scalar : plan.launch->scalars) {
         RTX_ASSIGN(Formula parsed, formula(scalar));
         launch.scalars.push_back(std::move(parsed));
@@ -117,7 +119,7 @@ class ManifestMaker {
       program.buffers.push_back({buffer.kind, buffer.index, std::move(bytes)});
     }
     for (const StepPlan& step : plan.steps)
-      program.steps.push_back({step.kernel, step.operands, step.results, step.origins});
+      program.steps.push_back({step.kernel, step.operands, step.results, step.scratch, step.origins});
     return program;
   }
 

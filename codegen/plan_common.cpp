@@ -79,7 +79,9 @@ Dim product(const Shape& shape, size_t from, size_t to) {
   return result;
 }
 
-void finish_launch(KernelPlan& plan, const KernelWriter& writer, const Block& body) {
+void finish_launch(KernelPlan& plan, KernelWriter& writer, const Block& body) {
+  if (plan.launch->has_workspace()) writer.add_workspace();
+  if (plan.launch->has_counters()) writer.add_counters();
   plan.add_code(writer.finish("kernel", body, plan.launch->block));
   plan.launch->function = concat("rtx_", plan.name);
   plan.launch->scalars = writer.scalars();

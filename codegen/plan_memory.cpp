@@ -19,8 +19,8 @@ const Value* root_of(const Value* value) {
 
 class MemoryPlanner {
  public:
-  MemoryPlanner(const Function& function, std::vector<std::string>& weights)
-      : block_(function.block), weights_(weights) {}
+  MemoryPlanner(const Function& function, std::span<const StepScratch> scratch, std::vector<std::string>& weights)
+      : block_(function.block), scratch_(scratch), weights_(weights) {}
 
   Result<MemoryPlan> run(const SymbolRanges& symbols) {
     for (size_t i = 0; i < block_.argument_count(); ++i) {
@@ -35,13 +35,28 @@ class MemoryPlanner {
       }
       add_buffer(root, BufferKind::output, static_cast<uint32_t>(i));
     }
-    int step = 0;
+    size_t step = 0;
     for (const auto& operation : block_.operations()) {
       if (operation->is(Op::weight)) add_weight(*operation);
       if (operation->is(Op::fusion)) add_step(*operation, step++);
     }
     const SlotAssignment slots = assign_slots(ranges_, symbols);
-    for (size_t i = 0; i < arena_values_.size(); ++i) add_buffer(arena_values_[i], BufferKind::arena, slots.slot_of[i]);
+    plan_.scratch.resize(scratch_.size());
+    for (size_t i = 0; i < owners_.size(); ++i) {
+      const auto buffer = static_cast<uint32_t>(plan_.buffers.size());
+      if (owners_[i].value) {
+        plan_.buffer_of[owners_[i].value] = buffer;
+      } else {
+        plan_.scratch[owners_[i].step].push_back(buffer);
+      }
+      plan_.buffers.push_back({BufferKind::arena, slots.slot_of[i], ranges_[i].bytes});
+    }
+    uint32_t counters = 0;
+    for (size_t i = 0; i < scratch_.size(); ++i) {
+      if (scratch_[i].counters.is(0)) continue;
+      plan_.scratch[i].push_back(static_cast<uint32_t>(plan_.buffers.size()));
+      plan_.buffers.push_back({BufferKind::counters, counters++, scratch_[i].counters * Dim(4)});
+    }
     plan_.slots = slots.slots;
     plan_.arena_lower_bound = slots.lower_bound;
     for (const auto& operation : block_.operations()) {
@@ -64,7 +79,8 @@ class MemoryPlanner {
     add_buffer(operation.result(), BufferKind::weight, static_cast<uint32_t>(found - weights_.begin()));
   }
 
-  void add_step(const Operation& fusion, int step) {
+  void add_step(const Operation& fusion, size_t index) {
+    const int step = static_cast<int>(index);
     for (const Value* operand : fusion.operands()) {
       if (auto found = range_of_.find(root_of(operand)); found != range_of_.end()) ranges_[found->second].last = step;
     }
@@ -73,22 +89,32 @@ class MemoryPlanner {
       if (plan_.buffer_of.contains(result)) continue;  // an output
       range_of_[result] = ranges_.size();
       ranges_.push_back({byte_count(result->type), step, step});
-      arena_values_.push_back(result);
+      owners_.push_back({result, index});
     }
+    if (scratch_[index].workspace_bytes.is(0)) return;
+    ranges_.push_back({scratch_[index].workspace_bytes, step, step});
+    owners_.push_back({nullptr, index});
   }
 
+  // Whose memory a range is: a value's, or the workspace of a step.
+  struct Owner {
+    const Value* value;
+    size_t step;
+  };
+
   const Block& block_;
+  std::span<const StepScratch> scratch_;
   std::vector<std::string>& weights_;
   MemoryPlan plan_;
   std::vector<LiveRange> ranges_;
-  std::vector<const Value*> arena_values_;  // of each range
+  std::vector<Owner> owners_;  // of each range
   std::map<const Value*, size_t> range_of_;
 };
 
 }  // namespace
 
 std::string MemoryPlan::str() const {
-  constexpr std::string_view kinds[] = {"input", "output", "weight", "arena"};
+  constexpr std::string_view kinds[] = {"input", "output", "weight", "arena", "counters"};
   std::string text;
   for (size_t i = 0; i < buffers.size(); ++i) {
     text += concat("buffer ", i, ": ", kinds[static_cast<size_t>(buffers[i].kind)], " ", buffers[i].index, ", ",
@@ -100,8 +126,8 @@ std::string MemoryPlan::str() const {
 }
 
 Result<MemoryPlan> plan_memory(const Function& function, const SymbolRanges& symbols,
-                               std::vector<std::string>& weights) {
-  return MemoryPlanner(function, weights).run(symbols);
+                               std::span<const StepScratch> scratch, std::vector<std::string>& weights) {
+  return MemoryPlanner(function, scratch, weights).run(symbols);
 }
 
 }  // namespace rtx::codegen

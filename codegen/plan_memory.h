@@ -1,8 +1,10 @@
-// Where every value of a function lies: in an input, an output, a weight or a slot of the arena.
+// Where every value of a function and the scratch of its kernels lie: in an input, an output, a weight, a slot of the
+// arena or among the counters.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,19 +21,26 @@ struct BufferPlan {
   bool operator==(const BufferPlan&) const = default;
 };
 
+// What the kernel of a step needs beside its operands and results; 0: none.
+struct StepScratch {
+  Dim workspace_bytes;
+  Dim counters;  // u32
+};
+
 struct MemoryPlan {
   std::vector<BufferPlan> buffers;
   std::vector<Dim> slots;
   Dim arena_lower_bound;
   std::map<const Value*, uint32_t> buffer_of;  // every argument and result, reshapes included
+  std::vector<std::vector<uint32_t>> scratch;  // buffers of each step: the workspace, the counters, where it has them
 
   // One line a buffer and slot.
   std::string str() const;
 };
 
-// `function` is in stage `fused`; its fusions in block order are the steps. `weights` is the package's list of weight
-// names, extended by those the function is the first to use.
+// `function` is in stage `fused`; its fusions in block order are the steps, for each of which there is an entry in
+// `scratch`. `weights` is the package's list of weight names, extended by those the function is the first to use.
 Result<MemoryPlan> plan_memory(const Function& function, const SymbolRanges& symbols,
-                               std::vector<std::string>& weights);
+                               std::span<const StepScratch> scratch, std::vector<std::string>& weights);
 
 }  // namespace rtx::codegen

@@ -11,7 +11,7 @@ namespace rtx::codegen {
 
 struct StepPlan {
   uint32_t kernel = 0;
-  std::vector<uint32_t> operands, results;  // buffers
+  std::vector<uint32_t> operands, results, scratch;  // buffers; see package::Step
   std::vector<std::string> origins;
   std::vector<Decision> decisions;  // why it is a kernel of its own
 };
@@ -30,10 +30,15 @@ struct ModulePlan {
   std::string str() const;
 };
 
-// `determinism` is what every kernel must keep at least. A fusion that its planner refuses is an error that names the
-// origins of the fusion; all of them are reported. `log` holds what was decided about its fusions before.
-Result<ModulePlan> plan_module(const Module& module,
-                               package::Determinism determinism = package::Determinism::run_to_run,
-                               const DecisionLog& log = {});
+struct PlanOptions {
+  // What every kernel must keep at least.
+  package::Determinism determinism = package::Determinism::run_to_run;
+  // False for a package without machine code: no memory for workspaces and counters of launches.
+  bool with_launches = true;
+};
+
+// A fusion that its planner refuses is an error that names the origins of the fusion; all of them are reported. `log`
+// holds what was decided about its fusions before.
+Result<ModulePlan> plan_module(const Module& module, const PlanOptions& options = {}, const DecisionLog& log = {});
 
 }  // namespace rtx::codegen

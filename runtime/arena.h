@@ -1,4 +1,4 @@
-// Where the slots of a program lie in its arena, for one binding of the symbols.
+// Where the slots of a program lie in its arena and its counters in theirs, for one binding of the symbols.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,9 @@ Result<int64_t> aligned(int64_t bytes);
 struct Arena {
   std::vector<int64_t> offsets;  // of each slot
   int64_t bytes = 0;             // all slots, each rounded up
+  // The buffers of counters, one after the other in memory of their own, each rounded up.
+  std::vector<int64_t> counter_offsets;
+  int64_t counter_bytes = 0;
 };
 
 // Errors: E604 (a formula), E506 (negative or too large).

@@ -88,6 +88,15 @@ Result<void> CudaDevice::copy_to_host(Stream& stream, std::span<std::byte> to, D
   return check(driver, driver.memcpy_to_host_async(to.data(), from, to.size(), handle_of(stream)), "cuMemcpyDtoHAsync");
 }
 
+Result<void> CudaDevice::fill(Stream& stream, DevicePointer to, int64_t bytes, std::byte value) {
+  if (bytes <= 0) return Ok{};
+  RTX_TRY(context_->enter());
+  const CudaDriver& driver = context_->driver();
+  return check(driver,
+               driver.memset_async(to, static_cast<unsigned char>(value), static_cast<size_t>(bytes), handle_of(stream)),
+               "cuMemsetD8Async");
+}
+
 Result<std::vector<DeviceInfo>> list_cuda_devices(const CudaDriver& driver) {
   int count = 0;
   RTX_TRY(check(driver, driver.device_get_count(&count), "cuDeviceGetCount"));

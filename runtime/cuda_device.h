@@ -30,6 +30,7 @@ class CudaDevice : public Device {
   Result<std::unique_ptr<Stream>> create_stream() override;
   Result<std::unique_ptr<Event>> create_event() override;
   Result<void> copy_to_device(Stream& stream, DevicePointer to, std::span<const std::byte> from) override;
+  Result<void> fill(Stream& stream, DevicePointer to, int64_t bytes, std::byte value) override;
   Result<void> copy_to_host(Stream& stream, std::span<std::byte> to, DevicePointer from) override;
 
  private:

@@ -48,6 +48,8 @@ class PreparedLaunch : public PreparedKernel {
                  "cuLaunchKernel");
   }
 
+  bool takes_scratch() const override { return true; }
+
  private:
   const CudaContext& context_;
   cuda::Function function_;

@@ -47,9 +47,11 @@ class Event {
 class PreparedKernel {
  public:
   virtual ~PreparedKernel() = default;
-  // Buffers in the order operands, results. A launch with no work (an empty result) does nothing.
+  // Buffers in the order operands, results, and scratch (package::Step) if takes_scratch(). A launch with no work (an
+  // empty result) does nothing.
   virtual Result<void> enqueue(Stream& stream, std::span<const DevicePointer> buffers) = 0;
-  // How many bytes of each buffer the kernel reads or writes, where the device knows that; else nothing.
+  virtual bool takes_scratch() const { return false; }
+  // How many bytes of each operand and result the kernel reads or writes, where the device knows that; else nothing.
   virtual std::span<const int64_t> buffer_bytes() const { return {}; }
 };
 
@@ -84,6 +86,8 @@ class Device {
   // Ordered on the stream. The host memory must stay until synchronize().
   virtual Result<void> copy_to_device(Stream& stream, DevicePointer to, std::span<const std::byte> from) = 0;
   virtual Result<void> copy_to_host(Stream& stream, std::span<std::byte> to, DevicePointer from) = 0;
+  // Every byte from `to` on becomes `value`; ordered on the stream.
+  virtual Result<void> fill(Stream& stream, DevicePointer to, int64_t bytes, std::byte value) = 0;
 };
 
 }  // namespace rtx::runtime

@@ -13,6 +13,7 @@ struct MemoryReport {
   int64_t input_bytes = 0, output_bytes = 0;
   int64_t arena_bytes = 0;  // the peak of intermediate values, as laid out
   int64_t lower_bound = 0;  // at which no layout of the arena can be smaller
+  int64_t counter_bytes = 0;  // counters of all steps
 };
 
 // Errors: E604, E506 (a size that does not fit).

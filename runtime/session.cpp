@@ -105,8 +105,9 @@ Result<std::unique_ptr<Session::Binding>> Session::prepare(std::vector<int64_t> 
       if (!prepared) return std::move(prepared).error().within(step_place(step));
       kernel = std::move(prepared).value();
     }
-    if (auto fits = check_step(program_.steps[step], *kernel, binding->symbols); !fits)
-      return std::move(fits).error().within(step_place(step));
+    Result<void> fits = check_step(program_.steps[step], *kernel, binding->symbols);
+    if (fits) fits = check_scratch(program_.steps[step], binding->symbols);
+    if (!fits) return std::move(fits).error().within(step_place(step));
   }
   return binding;
 }
@@ -133,6 +134,9 @@ Result<void> Session::check_buffers(const Binding& binding) const {
         available = end - offsets[buffer.index];
         break;
       }
+      case BufferKind::counters:
+        available = bytes;  // lay_out_arena() has made room for these
+        break;
     }
     if (bytes < 0 || bytes > available)
       return make_error(ErrorKind::integrity, "E606",
@@ -155,15 +159,37 @@ Result<void> Session::check_step(const package::Step& step, const PreparedKernel
         .with_expected(concat(needed.size(), " buffers"))
         .with_got(concat(buffers.size()));
   for (size_t i = 0; i < buffers.size(); ++i) {
-    const package::Buffer& buffer = program_.buffers[buffers[i]];
-    RTX_ASSIGN(const int64_t bytes, buffer.bytes.evaluate(symbols));
-    if (bytes < needed[i])
-      return make_error(ErrorKind::integrity, "E606",
-                        concat("buffer ", buffers[i], " is smaller than what the kernel uses"))
-          .with_expected(concat("at least ", needed[i], " bytes"))
-          .with_got(concat(buffer.bytes.text(), " = ", bytes));
+    RTX_TRY(check_size(buffers[i], needed[i], symbols));
   }
   return Ok{};
+}
+
+// The reader has checked that the step has the scratch that its kernel takes.
+Result<void> Session::check_scratch(const package::Step& step, std::span<const int64_t> symbols) const {
+  const auto& launch = model_.manifest().kernels[step.kernel].launch;
+  if (!launch) return Ok{};
+  size_t next = 0;
+  if (launch->has_workspace()) {
+    RTX_ASSIGN(const int64_t bytes, launch->workspace_bytes.evaluate(symbols));
+    RTX_TRY(check_size(step.scratch[next++], bytes, symbols));
+  }
+  if (launch->has_counters()) {
+    RTX_ASSIGN(const int64_t count, launch->counters.evaluate(symbols));
+    int64_t bytes = 0;
+    if (__builtin_mul_overflow(count, static_cast<int64_t>(sizeof(uint32_t)), &bytes))
+      return make_error(ErrorKind::limit, "E506", concat("the kernel takes ", count, " counters"));
+    RTX_TRY(check_size(step.scratch[next], bytes, symbols));
+  }
+  return Ok{};
+}
+
+Result<void> Session::check_size(uint32_t index, int64_t needed, std::span<const int64_t> symbols) const {
+  const package::Buffer& buffer = program_.buffers[index];
+  RTX_ASSIGN(const int64_t bytes, buffer.bytes.evaluate(symbols));
+  if (needed >= 0 && bytes >= needed) return Ok{};
+  return make_error(ErrorKind::integrity, "E606", concat("buffer ", index, " is smaller than what the kernel uses"))
+      .with_expected(concat("at least ", needed, " bytes"))
+      .with_got(concat(buffer.bytes.text(), " = ", bytes));
 }
 
 Result<void> Session::grow(std::unique_ptr<TensorStorage>& storage, int64_t bytes) {
@@ -178,8 +204,26 @@ Result<void> Session::grow(std::unique_ptr<TensorStorage>& storage, int64_t byte
 Result<void> Session::reserve(const Binding& binding) {
   for (size_t i = 0; i < inputs_.size(); ++i) RTX_TRY(grow(inputs_[i], binding.input_bytes[i]));
   for (size_t i = 0; i < outputs_.size(); ++i) RTX_TRY(grow(outputs_[i], binding.output_bytes[i]));
-  if (Result<void> grown = grow(arena_, binding.arena.bytes); !grown)
-    return std::move(grown).error().within(concat("the arena of program '", program_.name, "'"));
+  Result<void> grown = grow(arena_, binding.arena.bytes);
+  if (grown) grown = reserve_counters(binding.arena.counter_bytes);
+  if (!grown) return std::move(grown).error().within(concat("the arena of program '", program_.name, "'"));
+  return Ok{};
+}
+
+Result<void> Session::reserve_counters(int64_t bytes) {
+  if (bytes == 0 || (counters_ && counters_->bytes() >= bytes)) return Ok{};
+  RTX_TRY(grow(counters_, bytes));
+  in_flight_ = true;
+  Result<void> zeroed = model_.device().fill(*stream_, counters_->address(), bytes, std::byte{0});
+  if (!zeroed) counters_.reset();  // no later bind() takes them for zero
+  return zeroed;
+}
+
+Result<void> Session::fill_with_poison(const Binding& binding) {
+  constexpr std::byte poison{0xff};
+  RTX_TRY(model_.device().fill(*stream_, arena_->address(), binding.arena.bytes, poison));
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    RTX_TRY(model_.device().fill(*stream_, outputs_[i]->address(), binding.output_bytes[i], poison));
   return Ok{};
 }
 
@@ -199,6 +243,11 @@ void Session::resolve_addresses(const Binding& binding) {
       case BufferKind::arena:
         buffers.push_back(arena_->address() + static_cast<uint64_t>(binding.arena.offsets[buffer.index]));
         break;
+      case BufferKind::counters:
+        buffers.push_back(counters_ ? counters_->address() +
+                                          static_cast<uint64_t>(binding.arena.counter_offsets[buffer.index])
+                                    : 0);
+        break;
     }
   }
   addresses_.clear();
@@ -207,6 +256,8 @@ void Session::resolve_addresses(const Binding& binding) {
     first_address_.push_back(addresses_.size());
     for (uint32_t operand : step.operands) addresses_.push_back(buffers[operand]);
     for (uint32_t result : step.results) addresses_.push_back(buffers[result]);
+    if (!binding.kernels[step.kernel]->takes_scratch()) continue;
+    for (uint32_t scratch : step.scratch) addresses_.push_back(buffers[scratch]);
   }
   first_address_.push_back(addresses_.size());
 }
@@ -232,6 +283,7 @@ Result<void> Session::execute() {
   if (!bound_) return make_error(ErrorKind::internal, "E799", "execute() without bind()");
   const Binding& binding = *bindings_.front();
   in_flight_ = true;
+  if (options_.poison) RTX_TRY(fill_with_poison(binding));
   const std::span<const DevicePointer> all(addresses_);
   for (size_t step = 0; step < program_.steps.size(); ++step) {
     PreparedKernel& kernel = *binding.kernels[program_.steps[step].kernel];
@@ -274,7 +326,7 @@ const std::vector<int64_t>& Session::symbols() const {
 }
 
 int64_t Session::device_bytes() const {
-  int64_t bytes = arena_ ? arena_->bytes() : 0;
+  int64_t bytes = (arena_ ? arena_->bytes() : 0) + (counters_ ? counters_->bytes() : 0);
   for (const auto* storages : {&inputs_, &outputs_})
     for (const auto& storage : *storages) bytes += storage ? storage->bytes() : 0;
   return bytes;

@@ -21,6 +21,9 @@ struct SessionOptions {
   size_t max_bindings = 8;
   // Wait after every step, so that an error on the device names its step. Slow.
   bool synchronize_steps = false;
+  // Fill the arena and the outputs with 0xff (NaN in every float type) before each run, so that a read of what no step
+  // wrote shows.
+  bool poison = false;
 };
 
 class Session {
@@ -51,7 +54,7 @@ class Session {
   Stream& stream() { return *stream_; }
   // Of the last bind(), in manifest order.
   const std::vector<int64_t>& symbols() const;
-  // Device memory that the session holds now: inputs, outputs and arena.
+  // Device memory that the session holds now: inputs, outputs, arena and counters.
   int64_t device_bytes() const;
 
  private:
@@ -61,8 +64,12 @@ class Session {
   Result<std::unique_ptr<Binding>> prepare(std::vector<int64_t> symbols) const;
   Result<void> check_buffers(const Binding& binding) const;
   Result<void> check_step(const package::Step& step, const PreparedKernel& kernel, std::span<const int64_t> symbols) const;
+  Result<void> check_scratch(const package::Step& step, std::span<const int64_t> symbols) const;
+  Result<void> check_size(uint32_t buffer, int64_t needed, std::span<const int64_t> symbols) const;
   Result<void> reserve(const Binding& binding);
   Result<void> grow(std::unique_ptr<TensorStorage>& storage, int64_t bytes);
+  Result<void> reserve_counters(int64_t bytes);
+  Result<void> fill_with_poison(const Binding& binding);
   void resolve_addresses(const Binding& binding);
   std::string step_place(size_t step) const;
 
@@ -77,7 +84,9 @@ class Session {
 
   std::vector<std::unique_ptr<TensorStorage>> inputs_, outputs_;
   std::unique_ptr<TensorStorage> arena_;
-  // Addresses of all steps one after the other: operands, then results.
+  // Zero between runs, whatever the binding: each kernel leaves its counters as it found them.
+  std::unique_ptr<TensorStorage> counters_;
+  // Addresses of all steps one after the other: operands, results, scratch that the kernel takes.
   std::vector<DevicePointer> addresses_;
   std::vector<size_t> first_address_;  // of each step, and the end
 };

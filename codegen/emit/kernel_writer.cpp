@@ -160,6 +160,8 @@ std::string KernelWriter::finish(const std::string& function, const Block& body,
   for (size_t i = 0; i < results.size(); ++i) {
     parameters.push_back(rtx::concat(memory_type(results[i]->type.dtype), "* __restrict__ r", i));
   }
+  if (has_workspace_) parameters.push_back("unsigned char* __restrict__ workspace");
+  if (has_counters_) parameters.push_back("unsigned int* __restrict__ counters");
   for (size_t i = 0; i < scalars_.size(); ++i) parameters.push_back(rtx::concat("long long p", i));
   text += rtx::concat("extern \"C\" __global__ void __launch_bounds__(", block[0] * block[1] * block[2], ") ", function,
                       "(\n    ", join(parameters, ",\n    "), ") {\n");

@@ -56,8 +56,12 @@ class KernelWriter {
   static std::string divide(const std::string& a, const std::string& b);
   static std::string remainder(const std::string& a, const std::string& b);
 
+  // From now on the kernel has a parameter `workspace` (unsigned char*) or `counters` (unsigned int*).
+  void add_workspace() { has_workspace_ = true; }
+  void add_counters() { has_counters_ = true; }
+
   // The whole text: the body as a comment, prelude, declarations, then `extern "C"` kernel `function` with parameters
-  // a0.. (of `operands`), r0.. (of `results`), p0.. .
+  // a0.. (of `operands`), r0.. (of `results`), workspace and counters where there are any, p0.. .
   std::string finish(const std::string& function, const Block& body, const std::array<int, 3>& block) const;
 
  private:
@@ -73,6 +77,7 @@ class KernelWriter {
   std::set<std::pair<size_t, bool>> dim_locals_;  // (scalar, is 64-bit)
   std::set<std::string, std::less<>> prelude_;
   std::vector<std::string> declarations_;
+  bool has_workspace_ = false, has_counters_ = false;
 };
 
 // True if every index into any value of the block, and a rounded-up thread count, provably fits 31 bits.

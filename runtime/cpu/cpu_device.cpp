@@ -151,6 +151,10 @@ class CpuDevice : public Device {
     if (!to.empty()) std::memcpy(to.data(), host(from), to.size());
     return Ok{};
   }
+  Result<void> fill(Stream&, DevicePointer to, int64_t bytes, std::byte value) override {
+    if (bytes > 0) std::memset(host(to), static_cast<int>(value), static_cast<size_t>(bytes));
+    return Ok{};
+  }
 
  private:
   Engine engine_;

@@ -33,12 +33,15 @@ std::string_view to_string(BufferKind kind) {
       return "weight";
     case BufferKind::arena:
       return "arena";
+    case BufferKind::counters:
+      return "counters";
   }
   return "arena";
 }
 
 std::optional<BufferKind> parse_buffer_kind(std::string_view text) {
-  for (const BufferKind kind : {BufferKind::input, BufferKind::output, BufferKind::weight, BufferKind::arena}) {
+  for (const BufferKind kind :
+       {BufferKind::input, BufferKind::output, BufferKind::weight, BufferKind::arena, BufferKind::counters}) {
     if (to_string(kind) == text) return kind;
   }
   return std::nullopt;

@@ -16,7 +16,7 @@
 
 namespace rtx::package {
 
-inline constexpr int format_version = 2;
+inline constexpr int format_version = 3;
 
 // Ordered: a level includes those before it.
 enum class Determinism : uint8_t { run_to_run, batch_invariant, gpu_to_gpu };
@@ -51,18 +51,23 @@ struct Resources {
   bool operator==(const Resources&) const = default;
 };
 
-// A launch of our own device code. Kernel parameters, in order: the address of each operand, of each result, then each
-// scalar as int64.
+// A launch of our own device code. Kernel parameters, in order: the address of each operand, of each result, of the
+// workspace and of the counters where the kernel has them, then each scalar as int64.
 struct Launch {
   std::string function;  // extern "C" name
   std::array<Formula, 3> grid;
   std::array<int, 3> block = {1, 1, 1};
   Formula shared_bytes;  // dynamic
+  Formula workspace_bytes;  // of the arena, during the step; none if the text is "0"
+  Formula counters;         // u32, zero between launches, of one step alone; none if the text is "0"
   std::vector<Formula> scalars;
   // The range of kernels.fatbin that holds this kernel's container.
   int64_t code_offset = 0;
   int64_t code_bytes = 0;
   std::vector<Resources> resources;  // in the order of Manifest::archs
+
+  bool has_workspace() const { return workspace_bytes.text() != "0"; }
+  bool has_counters() const { return counters.text() != "0"; }
   bool operator==(const Launch&) const = default;
 };
 
@@ -90,15 +95,15 @@ struct Kernel {
   bool operator==(const Kernel&) const = default;
 };
 
-// What a buffer is: an input or output of the program, a weight, or a slot of the arena. Steps write only outputs and
-// the arena.
-enum class BufferKind : uint8_t { input, output, weight, arena };
+// What a buffer is: an input or output of the program, a weight, a slot of the arena, or counters of one step. Steps
+// write only outputs, the arena and their own counters.
+enum class BufferKind : uint8_t { input, output, weight, arena, counters };
 std::string_view to_string(BufferKind kind);
 std::optional<BufferKind> parse_buffer_kind(std::string_view text);
 
 struct Buffer {
   BufferKind kind = BufferKind::arena;
-  uint32_t index = 0;  // of the input, output, weight or arena slot
+  uint32_t index = 0;  // of the input, output, weight, arena slot, or among the buffers of counters
   Formula bytes;
   bool operator==(const Buffer&) const = default;
 };
@@ -106,6 +111,7 @@ struct Buffer {
 struct Step {
   uint32_t kernel = 0;
   std::vector<uint32_t> operands, results;  // buffers
+  std::vector<uint32_t> scratch;            // buffers: the workspace and the counters, those that the kernel has
   std::vector<std::string> origins;         // ONNX nodes, for messages
   bool operator==(const Step&) const = default;
 };

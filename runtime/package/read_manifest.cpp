@@ -1,21 +1,14 @@
 // The tree of a manifest's YAML, decoded into the Manifest. Strict: what is unknown, missing, of another type or out of
 // range is refused with its place.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <limits>
-#include <set>
 
 #include "base/sha256.h"
 #include "base/text.h"
-#include "runtime/package/manifest.h"
-#include "runtime/package/yaml.h"
+#include "runtime/package/manifest_decoder.h"
 
 namespace rtx::package {
 namespace {
-
-constexpr int64_t int64_max = std::numeric_limits<int64_t>::max();
-constexpr int64_t int32_max = std::numeric_limits<int32_t>::max();
 
 bool is_all_of(std::string_view text, std::string_view allowed) {
   return !text.empty() && text.find_first_not_of(allowed) == std::string_view::npos;
@@ -36,165 +29,6 @@ bool is_function(std::string_view text) {
   return text.size() <= 256 && !(text.size() > 0 && text[0] >= '0' && text[0] <= '9') &&
          is_all_of(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
 }
-
-// Decodes values; keeps the first error and then gives defaults, so that decoding code reads as a list of fields.
-// A null node stands for a value that is missing, for which there is an error already.
-class Decoder {
- public:
-  explicit Decoder(std::string_view file) : file_(file) {}
-
-  std::vector<std::string> symbols;
-  std::optional<Diagnostic> error;
-
-  void fail(const YamlNode& node, Diagnostic diagnostic) {
-    if (error) return;
-    diagnostic.with_where(concat(file_, ":", node.line, ":", node.column));
-    error = std::move(diagnostic);
-  }
-  void fail(const YamlNode& node, std::string message) {
-    fail(node, make_error(ErrorKind::integrity, "E601", concat("not a manifest: ", message)));
-  }
-
-  std::string string(const YamlNode* node) {
-    if (node == nullptr) return {};
-    if (node->kind != YamlNode::Kind::scalar || !node->quoted)
-      fail(*node, concat(name(*node), " is not a quoted string"));
-    return node->text;
-  }
-  // A string for which `is_valid` holds.
-  std::string string(const YamlNode* node, bool (*is_valid)(std::string_view), std::string_view what) {
-    std::string text = string(node);
-    if (node != nullptr && !is_valid(text))
-      fail(*node, concat(name(*node), " is ", quote_text(text, 80), ", not ", what));
-    return text;
-  }
-
-  // A bare word.
-  std::string_view word(const YamlNode* node) {
-    if (node == nullptr) return {};
-    if (node->kind != YamlNode::Kind::scalar || node->quoted) {
-      fail(*node, concat(name(*node), " is not a bare word or number"));
-      return {};
-    }
-    return node->text;
-  }
-
-  int64_t integer(const YamlNode* node, int64_t min, int64_t max) {
-    const std::string_view text = word(node);
-    int64_t value = 0;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool is_canonical = code == std::errc() && end == text.data() + text.size() && std::to_string(value) == text;
-    if (node != nullptr && (!is_canonical || value < min || value > max)) {
-      fail(*node, max < min ? concat(name(*node), " is ", escape_text(text, 40), ", but there is nothing to refer to")
-                            : concat(name(*node), " is ", escape_text(text, 40), ", expected an integer from ", min,
-                                     " to ", max));
-      return 0;
-    }
-    return value;
-  }
-
-  double fraction(const YamlNode* node) {
-    const std::string_view text = word(node);
-    double value = 0;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (node != nullptr && (code != std::errc() || end != text.data() + text.size() || !(value >= 0 && value <= 1))) {
-      fail(*node, concat(name(*node), " is not a number from 0 to 1"));
-      return 0;
-    }
-    return value;
-  }
-
-  bool boolean(const YamlNode* node) {
-    const std::string_view text = word(node);
-    if (node != nullptr && text != "true" && text != "false") fail(*node, concat(name(*node), " is not true or false"));
-    return text == "true";
-  }
-
-  // One of the words that `parse` knows.
-  template <typename T>
-  T keyword(const YamlNode* node, std::optional<T> (*parse)(std::string_view)) {
-    const std::string_view text = word(node);
-    const std::optional<T> value = parse(text);
-    if (node != nullptr && !value) fail(*node, concat(name(*node), " has the unknown value ", quote_text(text, 80)));
-    return value.value_or(T{});
-  }
-
-  Formula formula(const YamlNode* node) {
-    if (node == nullptr) return {};
-    if (!node->quoted) return Formula(integer(node, 0, int64_max));
-    auto parsed = Formula::parse(node->text, symbols);
-    if (parsed) return std::move(parsed).value();
-    fail(*node, parsed.error().first());
-    return {};
-  }
-
-  // Every item of a sequence through `decode(node)`.
-  template <typename Decode>
-  auto list(const YamlNode* node, Decode decode) -> std::vector<decltype(decode(node))> {
-    std::vector<decltype(decode(node))> items;
-    if (node == nullptr) return items;
-    if (node->kind != YamlNode::Kind::sequence) {
-      fail(*node, concat(name(*node), " is not a list"));
-      return items;
-    }
-    items.reserve(node->children.size());
-    for (const YamlNode& child : node->children) items.push_back(decode(&child));
-    return items;
-  }
-
-  // The names in a list must differ.
-  template <typename T, typename ToName>
-  void check_unique(const YamlNode* node, const std::vector<T>& items, ToName to_name) {
-    std::set<std::string_view> seen;
-    for (size_t i = 0; node != nullptr && i < items.size() && i < node->children.size(); ++i) {
-      if (!seen.insert(to_name(items[i])).second) {
-        fail(node->children[i], concat("the name ", quote_text(to_name(items[i])), " stands twice in ", name(*node)));
-      }
-    }
-  }
-
-  static std::string name(const YamlNode& node) {
-    return node.key.empty() ? std::string("an item of the list") : concat("'", node.key, "'");
-  }
-
- private:
-  std::string_view file_;
-};
-
-// The entries of one mapping, each of which must be asked for.
-class Fields {
- public:
-  Fields(Decoder& decoder, const YamlNode& node) : decoder_(decoder), node_(node), taken_(node.children.size(), false) {
-    if (node.kind != YamlNode::Kind::mapping) decoder.fail(node, concat(Decoder::name(node), " is not a mapping"));
-  }
-  // Null and an error if there is no such entry.
-  const YamlNode* operator[](std::string_view key) {
-    const YamlNode* const found = find(key);
-    if (found == nullptr && node_.kind == YamlNode::Kind::mapping)
-      decoder_.fail(node_, concat("the key '", key, "' is missing"));
-    return found;
-  }
-  // Null if there is no such entry.
-  const YamlNode* find(std::string_view key) {
-    for (size_t i = 0; node_.kind == YamlNode::Kind::mapping && i < node_.children.size(); ++i) {
-      if (node_.children[i].key != key) continue;
-      taken_[i] = true;
-      return &node_.children[i];
-    }
-    return nullptr;
-  }
-  // After the last entry was asked for.
-  void finish() {
-    for (size_t i = 0; node_.kind == YamlNode::Kind::mapping && i < node_.children.size(); ++i) {
-      if (!taken_[i]) decoder_.fail(node_.children[i], concat("unknown key '", node_.children[i].key, "'"));
-    }
-  }
-
- private:
-  Decoder& decoder_;
-  const YamlNode& node_;
-  std::vector<bool> taken_;
-};
 
 Symbol decode_symbol(Decoder& d, const YamlNode& node) {
   Fields fields(d, node);
@@ -251,6 +85,8 @@ Launch decode_launch(Decoder& d, const YamlNode& node) {
     d.fail(node, "'grid' and 'block' do not have three sizes each");
   }
   launch.shared_bytes = d.formula(fields["shared_bytes"]);
+  launch.workspace_bytes = d.formula(fields["workspace_bytes"]);
+  launch.counters = d.formula(fields["counters"]);
   launch.scalars = d.list(fields["scalars"], [&](const YamlNode* n) { return d.formula(n); });
   launch.code_offset = d.integer(fields["code_offset"], 0, int64_max);
   launch.code_bytes = d.integer(fields["code_bytes"], 0, int64_max - launch.code_offset);
@@ -301,104 +137,6 @@ Kernel decode_kernel(Decoder& d, const YamlNode& node, const std::vector<std::st
   kernel.body = d.string(fields["body"]);
   fields.finish();
   return kernel;
-}
-
-TensorSpec decode_tensor(Decoder& d, const YamlNode& node) {
-  Fields fields(d, node);
-  TensorSpec tensor;
-  tensor.name = d.string(fields["name"]);
-  tensor.dtype = d.keyword(fields["dtype"], parse_dtype);
-  tensor.shape = d.list(fields["shape"], [&](const YamlNode* n) { return d.formula(n); });
-  fields.finish();
-  return tensor;
-}
-
-Buffer decode_buffer(Decoder& d, const YamlNode& node, const Manifest& manifest, const Program& program) {
-  Fields fields(d, node);
-  Buffer buffer;
-  buffer.kind = d.keyword(fields["kind"], parse_buffer_kind);
-  size_t count = 0;
-  switch (buffer.kind) {
-    case BufferKind::input:
-      count = program.inputs.size();
-      break;
-    case BufferKind::output:
-      count = program.outputs.size();
-      break;
-    case BufferKind::weight:
-      count = manifest.weights.size();
-      break;
-    case BufferKind::arena:
-      count = program.slots.size();
-      break;
-  }
-  buffer.index = static_cast<uint32_t>(d.integer(fields["index"], 0, static_cast<int64_t>(count) - 1));
-  buffer.bytes = d.formula(fields["bytes"]);
-  fields.finish();
-  return buffer;
-}
-
-Step decode_step(Decoder& d, const YamlNode& node, const Manifest& manifest, const Program& program) {
-  auto buffer = [&](const YamlNode* n) {
-    return static_cast<uint32_t>(d.integer(n, 0, static_cast<int64_t>(program.buffers.size()) - 1));
-  };
-  Fields fields(d, node);
-  Step step;
-  step.kernel =
-      static_cast<uint32_t>(d.integer(fields["kernel"], 0, static_cast<int64_t>(manifest.kernels.size()) - 1));
-  step.operands = d.list(fields["operands"], buffer);
-  step.results = d.list(fields["results"], [&](const YamlNode* n) {
-    const uint32_t index = buffer(n);
-    if (!d.error && program.buffers[index].kind != BufferKind::output &&
-        program.buffers[index].kind != BufferKind::arena) {
-      d.fail(*n, concat("a step writes to buffer ", index, ", an input or a weight"));
-    }
-    return index;
-  });
-  step.origins = d.list(fields["origins"], [&](const YamlNode* n) { return d.string(n); });
-  fields.finish();
-  return step;
-}
-
-Selector decode_selector(Decoder& d, const YamlNode& node) {
-  Fields fields(d, node);
-  Selector selector;
-  selector.input = static_cast<uint32_t>(d.integer(fields["input"], 0, int32_max));
-  selector.value = d.boolean(fields["value"]);
-  fields.finish();
-  return selector;
-}
-
-// An input that is one bool, whatever the dims are.
-bool can_select(const Selector& selector, const Program& program) {
-  if (selector.input >= program.inputs.size()) return false;
-  const TensorSpec& spec = program.inputs[selector.input];
-  for (const Formula& size : spec.shape)
-    if (!size.is_constant() || size.text() != "1") return false;
-  return spec.dtype == DType::boolean;
-}
-
-Program decode_program(Decoder& d, const YamlNode& node, const Manifest& manifest) {
-  auto tensors = [&](const YamlNode* list) {
-    auto specs = d.list(list, [&](const YamlNode* n) { return decode_tensor(d, *n); });
-    d.check_unique(list, specs, [](const TensorSpec& spec) -> std::string_view { return spec.name; });
-    return specs;
-  };
-  Fields fields(d, node);
-  Program program;
-  program.name = d.string(fields["name"]);
-  const YamlNode* const when = fields.find("when");
-  if (when) program.when = decode_selector(d, *when);
-  program.inputs = tensors(fields["inputs"]);
-  if (when && !d.error && !can_select(*program.when, program)) d.fail(*when, "'when' names no input that is one bool");
-  program.outputs = tensors(fields["outputs"]);
-  program.slots = d.list(fields["slots"], [&](const YamlNode* n) { return d.formula(n); });
-  program.arena_lower_bound = d.formula(fields["arena_lower_bound"]);
-  program.buffers =
-      d.list(fields["buffers"], [&](const YamlNode* n) { return decode_buffer(d, *n, manifest, program); });
-  program.steps = d.list(fields["steps"], [&](const YamlNode* n) { return decode_step(d, *n, manifest, program); });
-  fields.finish();
-  return program;
 }
 
 Manifest decode_manifest(Decoder& d, const YamlNode& root) {

@@ -38,6 +38,7 @@ std::string tensor_line(const TensorSpec& tensor) {
 std::string launch_line(const Launch& launch) {
   return concat("{function: ", quote_yaml(launch.function), ", grid: ", formulas(launch.grid),
                 ", block: ", integers(launch.block), ", shared_bytes: ", formula(launch.shared_bytes),
+                ", workspace_bytes: ", formula(launch.workspace_bytes), ", counters: ", formula(launch.counters),
                 ", scalars: ", formulas(launch.scalars), ", code_offset: ", launch.code_offset,
                 ", code_bytes: ", launch.code_bytes, "}");
 }
@@ -85,7 +86,8 @@ void write_program(std::string& out, const Program& program) {
   });
   write_lines(out, "    ", "steps", program.steps, [](const Step& step) {
     return concat("{kernel: ", step.kernel, ", operands: ", integers(step.operands),
-                  ", results: ", integers(step.results), ", origins: ", strings(step.origins), "}");
+                  ", results: ", integers(step.results), ", scratch: ", integers(step.scratch),
+                  ", origins: ", strings(step.origins), "}");
   });
 }
 

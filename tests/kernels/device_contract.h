@@ -74,6 +74,19 @@ inline void check_copies_into_the_middle(Device& device) {
   CHECK(received == expected);
 }
 
+inline void check_fill(Device& device) {
+  const auto stream = device.create_stream().value();
+  const auto storage = device.allocate(5000).value();
+  REQUIRE(device.fill(*stream, storage->address(), 5000, std::byte{0x77}).ok());
+  REQUIRE(device.fill(*stream, storage->address() + 13, 4001, std::byte{0}).ok());
+  REQUIRE(device.fill(*stream, storage->address(), 0, std::byte{1}).ok());
+  std::vector<std::byte> received(5000), expected(5000, std::byte{0x77});
+  REQUIRE(device.copy_to_host(*stream, received, storage->address()).ok());
+  REQUIRE(stream->synchronize().ok());
+  std::fill_n(expected.begin() + 13, 4001, std::byte{0});
+  CHECK(received == expected);
+}
+
 inline void check_host_memory(Device& device) {
   const auto stream = device.create_stream().value();
   const auto host = device.allocate_host(5000).value();
@@ -110,6 +123,7 @@ inline void check_contract(Device& device) {
   check_out_of_memory(device);
   check_copies(device);
   check_copies_into_the_middle(device);
+  check_fill(device);
   check_host_memory(device);
   check_events(device);
 }

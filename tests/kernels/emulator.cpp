@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -59,6 +60,8 @@ size_t Emulator::add(const codegen::KernelPlan& plan, const Block& body) {
     arguments.push_back(concat("(", codegen::memory_type(result->type.dtype), "*)a[", arguments.size(), "]"));
     results.push_back(result->type);
   }
+  if (plan.launch->has_workspace()) arguments.push_back(concat("(unsigned char*)a[", arguments.size(), "]"));
+  if (plan.launch->has_counters()) arguments.push_back(concat("(unsigned int*)a[", arguments.size(), "]"));
   for (size_t i = 0; i < plan.launch->scalars.size(); ++i) {
     arguments.push_back(concat("*(long long*)a[", arguments.size(), "]"));
   }
@@ -104,6 +107,14 @@ Result<std::vector<Tensor>> Emulator::run(size_t kernel, const std::vector<Tenso
     results.emplace_back(type.dtype, shape);
     add_buffer(std::vector<std::byte>(results.back().bytes.size(), std::byte{0xEE}));  // what is not written shows
   }
+  if (launch.has_workspace()) {
+    RTX_ASSIGN(const int64_t bytes, launch.workspace_bytes.evaluate(symbols));
+    add_buffer(std::vector<std::byte>(static_cast<size_t>(bytes), std::byte{0xEE}));
+  }
+  if (launch.has_counters()) {
+    RTX_ASSIGN(const int64_t count, launch.counters.evaluate(symbols));
+    add_buffer(std::vector<std::byte>(static_cast<size_t>(count) * 4, std::byte{0}));
+  }
   std::vector<long long> scalars;
   for (const Dim& scalar : launch.scalars) {
     RTX_ASSIGN(int64_t value, scalar.evaluate(symbols));
@@ -131,6 +142,12 @@ Result<std::vector<Tensor>> Emulator::run(size_t kernel, const std::vector<Tenso
         return make_error(ErrorKind::internal, "E999", concat(launch.function, " writes outside a buffer"));
       }
     }
+  }
+  if (launch.has_counters()) {
+    const auto& counters = buffers.back();
+    if (!std::all_of(counters.begin() + guard_bytes, counters.end() - guard_bytes,
+                     [](std::byte byte) { return byte == std::byte{0}; }))
+      return make_error(ErrorKind::internal, "E999", concat(launch.function, " leaves a counter that is not zero"));
   }
   for (size_t i = 0; i < results.size(); ++i) {
     const auto& buffer = buffers[operands.size() + i];

@@ -18,7 +18,8 @@ class Emulator {
   // Compiles everything added; an error holds the compiler's messages. False from available(): there is no compiler.
   static bool available();
   Result<void> build();
-  // Bytes around each buffer are checked: a kernel that writes outside gives an error.
+  // Bytes around each buffer are checked: a kernel that writes outside gives an error, and so does one that leaves a
+  // counter other than zero. The workspace is poisoned.
   Result<std::vector<Tensor>> run(size_t kernel, const std::vector<Tensor>& operands,
                                   const SymbolValues& symbols) const;
 

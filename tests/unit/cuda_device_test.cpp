@@ -82,6 +82,35 @@ TEST_CASE("the CUDA device runs a package through the driver table") {
   CHECK(cuda.live == 0);
 }
 
+TEST_CASE("the CUDA device passes workspace and counters after the results and before the scalars") {
+  FakeCuda cuda;
+  add_kernels(cuda);
+  std::vector<uint32_t> counters;
+  cuda.kernels["add_it"] = [&](const FakeCuda::Launch& l) {
+    REQUIRE(l.parameters.size() == 6);
+    CHECK(l.parameters[5] == 10);
+    const auto floats = [&](int i) { return reinterpret_cast<float*>(l.parameters[static_cast<size_t>(i)]); };
+    auto* own = reinterpret_cast<uint32_t*>(l.parameters[4]);
+    counters.insert(counters.end(), own, own + 2);
+    std::memset(floats(3), 0x55, 40);  // the workspace is not the result
+    for (int i = 0; i < 10; ++i) floats(2)[i] = floats(0)[i] + floats(1)[i % 4];
+    std::memset(floats(3), 0x55, 40);
+  };
+  TempFolder folder;
+  package::Package package = make_cuda_package(folder);
+  const package::Launch launch = *package.manifest.kernels[0].launch;
+  add_scratch(package);
+  package::Launch with_scratch = launch;
+  with_scratch.workspace_bytes = package.manifest.kernels[0].launch->workspace_bytes;
+  with_scratch.counters = package.manifest.kernels[0].launch->counters;
+  package.manifest.kernels[0].launch = with_scratch;
+  const auto outputs = run_everything(cuda, package, {floats({2, 5}, {1, 2, 3, 4, 5, 1, 2, 3, 4, 5})});
+  REQUIRE(outputs.ok());
+  CHECK(values(outputs->front()) == std::vector<float>{22, 44, 66, 88, 30, 42, 64, 86, 28, 50});
+  CHECK(counters == std::vector<uint32_t>{0, 0});
+  CHECK(cuda.live == 0);
+}
+
 TEST_CASE("every CUDA call that fails gives an error and leaks nothing") {
   TempFolder folder;
   const package::Package package = make_cuda_package(folder);

@@ -55,6 +55,11 @@ class FakeDevice : public Device {
     if (!to.empty()) std::memcpy(to.data(), reinterpret_cast<const void*>(from), to.size());
     return Ok{};
   }
+  Result<void> fill(Stream&, DevicePointer to, int64_t bytes, std::byte value) override {
+    RTX_TRY(call(concat("fill ", bytes)));
+    if (bytes > 0) std::memset(reinterpret_cast<void*>(to), static_cast<int>(value), static_cast<size_t>(bytes));
+    return Ok{};
+  }
 
   int count(const std::string& entry) const {
     int found = 0;
@@ -89,23 +94,25 @@ class FakeDevice : public Device {
   };
 
   struct FakeKernel : PreparedKernel, Counted {
-    FakeKernel(FakeDevice& owner, std::string kernel, std::span<const int64_t> values)
-        : Counted(owner), name(std::move(kernel)), symbols(values.begin(), values.end()) {}
+    FakeKernel(FakeDevice& owner, const package::Kernel& kernel, std::span<const int64_t> values)
+        : Counted(owner), name(kernel.name), has_code(kernel.launch), symbols(values.begin(), values.end()) {}
+    bool takes_scratch() const override { return has_code; }
     Result<void> enqueue(Stream&, std::span<const DevicePointer> buffers) override {
       RTX_TRY(device.call(concat("enqueue ", name)));
       if (const auto found = device.kernels.find(name); found != device.kernels.end()) found->second(buffers, symbols);
       return Ok{};
     }
     std::string name;
+    bool has_code;
     std::vector<int64_t> symbols;
   };
 
   struct FakeModule : Module, Counted {
     FakeModule(FakeDevice& owner, const package::Package& loaded) : Counted(owner), package(loaded) {}
     Result<std::unique_ptr<PreparedKernel>> prepare(uint32_t kernel, std::span<const int64_t> symbols) override {
-      const std::string& name = package.manifest.kernels[kernel].name;
-      RTX_TRY(device.call(concat("prepare ", name)));
-      return std::unique_ptr<PreparedKernel>(std::make_unique<FakeKernel>(device, name, symbols));
+      const package::Kernel& found = package.manifest.kernels[kernel];
+      RTX_TRY(device.call(concat("prepare ", found.name)));
+      return std::unique_ptr<PreparedKernel>(std::make_unique<FakeKernel>(device, found, symbols));
     }
     const package::Package& package;
   };

@@ -39,6 +39,8 @@ inline Manifest small_manifest() {
   launch.function = "pointwise_01ab";
   launch.grid = {f("floordiv(batch*seq + 255, 256)"), Formula(1), Formula(1)};
   launch.block = {256, 1, 1};
+  launch.workspace_bytes = f("4*batch*seq");
+  launch.counters = f("2*batch");
   launch.scalars = {f("batch"), f("seq")};
   launch.code_bytes = 640;
   launch.resources = {{"sm_90a", 32, 0, 0, 0, 8, 1}, {"sm_120", 30, 1024, 16, 8, 6, 0.9375}};
@@ -61,8 +63,10 @@ inline Manifest small_manifest() {
   p.buffers = {{BufferKind::input, 0, f("8*batch*seq")},
                {BufferKind::weight, 0, Formula(400)},
                {BufferKind::arena, 1, Formula(1024)},
-               {BufferKind::output, 0, f("4*batch")}};
-  p.steps = {{0, {0, 1}, {2}, {"/encoder/Add_1", "it's \"quoted\""}}, {1, {2, 1}, {3}, {}}};
+               {BufferKind::output, 0, f("4*batch")},
+               {BufferKind::arena, 0, f("4*batch*seq")},
+               {BufferKind::counters, 0, f("8*batch")}};
+  p.steps = {{0, {0, 1}, {2}, {4, 5}, {"/encoder/Add_1", "it's \"quoted\""}}, {1, {2, 1}, {3}, {}, {}}};
   m.programs = {p};
   return m;
 }
@@ -155,6 +159,8 @@ inline Manifest random_manifest(std::mt19937& random, int scale) {
       k.launch->grid = {formula(), formula(), Formula(1)};
       k.launch->block = {static_cast<int>(1 + below(1024)), 1, 1};
       k.launch->shared_bytes = formula();
+      if (below(2) == 0) k.launch->workspace_bytes = formula();
+      if (below(2) == 0) k.launch->counters = formula();
       k.launch->scalars = list(formula);
       k.launch->code_offset = below(1 << 30);
       k.launch->code_bytes = below(1 << 30);
@@ -186,10 +192,22 @@ inline Manifest random_manifest(std::mt19937& random, int scale) {
     const size_t writable = p.buffers.size();
     add_buffers(BufferKind::input, p.inputs.size());
     add_buffers(BufferKind::weight, m.weights.size());
+    const size_t readable = p.buffers.size();
+    uint32_t counters = 0;
     auto pick = [&](size_t count) { return static_cast<uint32_t>(below(static_cast<int>(count))); };
     for (int64_t s = below(scale); s > 0 && writable > 0 && !m.kernels.empty(); --s) {
-      p.steps.push_back(
-          {pick(m.kernels.size()), {pick(p.buffers.size()), pick(p.buffers.size())}, {pick(writable)}, list(text)});
+      Step step{pick(m.kernels.size()), {pick(readable), pick(readable)}, {pick(writable)}, {}, list(text)};
+      const auto& launch = m.kernels[step.kernel].launch;
+      if (launch && launch->has_workspace()) {
+        step.scratch.push_back(static_cast<uint32_t>(p.buffers.size()));
+        p.buffers.push_back({BufferKind::arena, static_cast<uint32_t>(p.slots.size()), formula()});
+        p.slots.push_back(formula());
+      }
+      if (launch && launch->has_counters()) {
+        step.scratch.push_back(static_cast<uint32_t>(p.buffers.size()));
+        p.buffers.push_back({BufferKind::counters, counters++, formula()});
+      }
+      p.steps.push_back(std::move(step));
     }
     m.programs.push_back(p);
   }

@@ -32,7 +32,7 @@ std::string message(std::string_view yaml) {
 TEST_CASE("a manifest is written as readable YAML, one line a buffer or step") {
   const std::string text = to_yaml(small_manifest());
   CHECK(
-      text.starts_with("rtx_package: 2\n"
+      text.starts_with("rtx_package: 3\n"
                        "producer: \"rtx-compile 0.1.0\"\n"
                        "determinism: batch_invariant\n"
                        "archs: [sm_90a, sm_120]\n"
@@ -42,7 +42,7 @@ TEST_CASE("a manifest is written as readable YAML, one line a buffer or step") {
                   "      fusion {kind = \"pointwise\"} (%a: tensor<[batch, seq], f32>) {\n"
                   "        yield %a\n"
                   "      }\n") != std::string::npos);
-  CHECK(text.find("      - {kernel: 0, operands: [0, 1], results: [2], origins: [\"/encoder/Add_1\", \"it's "
+  CHECK(text.find("      - {kernel: 0, operands: [0, 1], results: [2], scratch: [4, 5], origins: [\"/encoder/Add_1\", \"it's "
                   "\\\"quoted\\\"\"]}\n") != std::string::npos);
 }
 
@@ -105,10 +105,10 @@ TEST_CASE("every damaged byte of a manifest is noticed") {
 }
 
 TEST_CASE("a manifest of another version is refused before anything else in it matters") {
-  CHECK(outcome("rtx_package: 3\nunheard_of: {a: 1}\n") == "E602");
-  CHECK(outcome(edited("rtx_package: 2", "rtx_package: 1")) == "E602");
-  CHECK(outcome(edited("rtx_package: 2", "rtx_package: 01")) == "E601");
-  CHECK(outcome(edited("rtx_package: 2\n", "")) == "E601");
+  CHECK(outcome("rtx_package: 4\nunheard_of: {a: 1}\n") == "E602");
+  CHECK(outcome(edited("rtx_package: 3", "rtx_package: 1")) == "E602");
+  CHECK(outcome(edited("rtx_package: 3", "rtx_package: 01")) == "E601");
+  CHECK(outcome(edited("rtx_package: 3\n", "")) == "E601");
 }
 
 TEST_CASE("YAML that rtx does not write is refused") {
@@ -156,7 +156,7 @@ TEST_CASE("YAML that rtx does not write is refused") {
   is_refused("determinism", "producer: \"twice\"\ndeterminism");
   is_refused("min: 1, max: 8", "min: 1, min: 1, max: 8");
   is_refused("\n", "\r\n");
-  CHECK(outcome(std::string("rtx_package: 2\n\0", 16)) == "E601");
+  CHECK(outcome(std::string("rtx_package: 3\n\0", 16)) == "E601");
   CHECK(outcome("") == "E601");
   CHECK(outcome("\n") == "E601");
   CHECK(outcome("[]\n") == "E601");
@@ -222,16 +222,38 @@ TEST_CASE("unknown, missing and mistyped entries are refused with their place") 
   is_refused("kind: arena, index: 1", "kind: arena, index: 2", "'index' is 2, expected an integer from 0 to 1");
   is_refused("kind: weight, index: 0", "kind: weight, index: 4294967296", "'index' is 4294967296");
   is_refused("kind: input, index: 0", "kind: scratch, index: 0", "unknown value 'scratch'");
+  is_refused("kind: counters, index: 0", "kind: counters, index: 1", "buffer 5 has not the next number");
   is_refused("kernel: 1,", "kernel: 2,", "'kernel' is 2");
-  is_refused("operands: [2, 1]", "operands: [2, 4]", "an item of the list is 4");
+  is_refused("operands: [2, 1]", "operands: [2, 6]", "an item of the list is 6");
   is_refused("results: [3]", "results: [1]", "a step writes to buffer 1, an input or a weight");
   is_refused("results: [3]", "results: [0]", "a step writes to buffer 0");
+  is_refused("results: [3]", "results: [5]", "a step writes to buffer 5");
+  is_refused("operands: [2, 1]", "operands: [2, 5]", "an operand is buffer 5, counters");
+  is_refused("scratch: [4, 5]", "scratch: [4, 6]", "an item of the list is 6");
+  is_refused("scratch: [4, 5]", "scratch: [4]", "gives the kernel [arena], but it takes [arena, counters]");
+  is_refused("scratch: [4, 5]", "scratch: [5, 4]", "gives the kernel [counters, arena]");
+  is_refused("scratch: [4, 5]", "scratch: [3, 5]", "gives the kernel [output, counters]");
+  is_refused("scratch: [4, 5]", "scratch: [2, 5]", "buffer 2 is scratch, and an operand or result");
+  is_refused("scratch: []", "scratch: [4]", "but it takes []");
+  is_refused("workspace_bytes: \"4*batch*seq\"", "workspace_bytes: 0", "but it takes [counters]");
+  is_refused("counters: \"2*batch\"", "counters: 0", "but it takes [arena]");
+}
+
+TEST_CASE("counters belong to one step") {
+  Manifest m = small_manifest();
+  m.programs[0].steps.push_back(m.programs[0].steps[0]);
+  CHECK(message(to_yaml(m)).find("buffer 5, counters, is scratch of 2 steps, not of one") != std::string::npos);
+  m.programs[0].buffers.push_back({BufferKind::counters, 1, Formula(4)});
+  m.programs[0].steps[2].scratch[1] = 6;
+  CHECK(message(to_yaml(m)) == "ok");
+  m.programs[0].steps.pop_back();
+  CHECK(message(to_yaml(m)).find("buffer 6, counters, is scratch of 0 steps") != std::string::npos);
 }
 
 TEST_CASE("a manifest of 400 steps is small and quickly read") {
   std::mt19937 random(6);
   Manifest m = small_manifest();
-  while (m.programs[0].steps.size() < 400) m.programs[0].steps.push_back(m.programs[0].steps[0]);
+  while (m.programs[0].steps.size() < 400) m.programs[0].steps.push_back(m.programs[0].steps[1]);
   for (int i = 0; i < 60; ++i) {
     m.kernels.push_back(m.kernels[0]);
     m.kernels.back().name += std::to_string(i);

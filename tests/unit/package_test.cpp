@@ -91,6 +91,9 @@ TEST_CASE("a package for the CPU device needs no fatbin, and one without weights
   Sample sample;
   sample.manifest.archs.clear();
   for (Kernel& kernel : sample.manifest.kernels) kernel.launch.reset(), kernel.matmul.reset();
+  Program& program = sample.manifest.programs[0];
+  program.steps[0].scratch.clear();
+  program.buffers.resize(4);  // those of the scratch are the last
   sample.manifest.files = {sample.manifest.files[1]};
   sample.write_manifest();
   CHECK(sample.outcome() == "E613");

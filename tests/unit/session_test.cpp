@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "tests/unit/test_package.h"
 
 namespace rtx::runtime {
@@ -184,6 +186,97 @@ TEST_CASE("a buffer larger than its memory is refused before a kernel could over
   const auto outputs = session->run(std::vector{floats({1, 4}, {1, 2, 3, 4})});
   REQUIRE(!outputs.ok());
   CHECK(outputs.error().first().id == "E606");
+}
+
+// A session over the package with scratch, and what its kernel `add` saw of it.
+struct WithScratch {
+  TempFolder folder;
+  FakeDevice device;
+  std::unique_ptr<Model> model;
+  std::vector<bool> were_zero;  // the counters, at each launch of `add`
+  std::vector<uint8_t> first_bytes;  // of its workspace
+  bool leaves_zero = true;
+
+  explicit WithScratch(const std::function<void(package::Package&)>& change = {}) {
+    add_test_kernels(device);
+    const auto plain_add = device.kernels["add"];
+    device.kernels["add"] = [this, plain_add](std::span<const DevicePointer> b, std::span<const int64_t> symbols) {
+      REQUIRE(b.size() == 5);
+      const int64_t count = symbols[0] * symbols[1];
+      auto* workspace = reinterpret_cast<uint8_t*>(b[3]);
+      auto* counters = reinterpret_cast<uint32_t*>(b[4]);
+      CHECK(b[3] % 16 == 0);
+      CHECK(b[4] % 16 == 0);
+      CHECK((b[3] >= b[2] + 4 * static_cast<uint64_t>(count) || b[2] >= b[3] + 4 * static_cast<uint64_t>(count)));
+      first_bytes.push_back(workspace[0]);
+      were_zero.push_back(std::all_of(counters, counters + symbols[0], [](uint32_t c) { return c == 0; }));
+      std::memset(workspace, 0x55, 4 * static_cast<size_t>(count));
+      std::fill_n(counters, symbols[0], leaves_zero ? 0u : 1u);
+      plain_add(b.first(3), symbols);
+    };
+    package::Package package = make_test_package(folder);
+    add_scratch(package);
+    if (change) change(package);
+    model = Model::load(std::move(package), device, {}).value();
+  }
+  std::string outcome(Session& session, int64_t batch) {
+    const auto outputs = session.run(std::vector{floats({batch, 2}, std::vector<float>(2 * static_cast<size_t>(batch), 1))});
+    if (!outputs) return outputs.error().first().id;
+    return values(outputs->front())[0] == 22 ? "ok" : "wrong";
+  }
+};
+
+TEST_CASE("a kernel gets its workspace and counters that are zero, whatever the binding") {
+  WithScratch l;
+  auto session = Session::create(*l.model).value();
+  for (int64_t batch : {1, 8, 1, 2}) CHECK(l.outcome(*session, batch) == "ok");
+  CHECK(l.were_zero == std::vector<bool>{true, true, true, true});
+  // Once: 8 counters take what one does, a multiple of 256 bytes.
+  CHECK(l.device.count("fill 256") == 1);
+  l.leaves_zero = false;  // control: nobody else puts them back
+  CHECK(l.outcome(*session, 1) == "ok");
+  CHECK(l.outcome(*session, 1) == "ok");
+  CHECK(l.were_zero.back() == false);
+}
+
+TEST_CASE("counters that could not be made zero are not used") {
+  for (int fail_at = 0; fail_at < 40; ++fail_at) {
+    WithScratch l;
+    auto session = Session::create(*l.model).value();
+    l.device.fail_at = l.device.calls + fail_at;
+    if (l.outcome(*session, 1) == "ok") break;
+    CHECK(l.outcome(*session, 1) == "ok");
+    CHECK(std::all_of(l.were_zero.begin(), l.were_zero.end(), [](bool zero) { return zero; }));
+    CHECK(fail_at < 39);
+  }
+}
+
+TEST_CASE("poison fills the arena and the outputs before each run") {
+  WithScratch l;
+  auto session = Session::create(*l.model, {}, {.poison = true}).value();
+  for (int run = 0; run < 2; ++run) CHECK(l.outcome(*session, 1) == "ok");
+  CHECK(l.first_bytes == std::vector<uint8_t>{0xff, 0xff});
+  auto plain = Session::create(*l.model).value();
+  for (int run = 0; run < 2; ++run) CHECK(l.outcome(*plain, 1) == "ok");
+  CHECK(l.first_bytes.back() == 0x55);
+  l.device.kernels.erase("double");  // writes nothing
+  CHECK(l.outcome(*session, 1) == "wrong");
+}
+
+TEST_CASE("scratch that is smaller than what the kernel takes is refused") {
+  auto outcome = [](const std::function<void(package::Package&)>& change) {
+    WithScratch l(change);
+    return l.outcome(*Session::create(*l.model).value(), 2);
+  };
+  using package::Package;
+  CHECK(outcome([](Package& p) { p.manifest.kernels[0].launch->workspace_bytes = formula("4*batch*n + 1"); }) == "E606");
+  CHECK(outcome([](Package& p) { p.manifest.kernels[0].launch->workspace_bytes = formula("0 - 1"); }) == "E606");
+  CHECK(outcome([](Package& p) { p.manifest.programs[0].buffers[4].bytes = formula("4*batch*n - 1"); }) == "E606");
+  CHECK(outcome([](Package& p) { p.manifest.kernels[0].launch->counters = formula("batch + 1"); }) == "E606");
+  CHECK(outcome([](Package& p) { p.manifest.kernels[0].launch->counters = formula("0 - batch"); }) == "E606");
+  CHECK(outcome([](Package& p) { p.manifest.kernels[0].launch->counters = formula("4611686018427387904"); }) == "E506");
+  CHECK(outcome([](Package& p) { p.manifest.programs[0].buffers[5].bytes = formula("0 - 4*batch"); }) == "E506");
+  CHECK(outcome([](Package& p) { p.manifest.programs[0].buffers[5].bytes = formula("9223372036854775807"); }) == "E506");
 }
 
 TEST_CASE("every device call that fails gives an error, leaks nothing and leaves a session that can go on") {

@@ -71,6 +71,21 @@ inline package::Package make_test_package(const TempFolder& folder) {
   return package;
 }
 
+// Gives the step of `add` a workspace of 4*batch*n bytes, which is the slot that step 1 does not use, and batch counters.
+inline void add_scratch(package::Package& package) {
+  using namespace package;
+  Launch launch;
+  launch.function = "add_it";
+  launch.workspace_bytes = formula("4*batch*n");
+  launch.counters = formula("batch");
+  package.manifest.kernels[0].launch = launch;
+  Program& main = package.manifest.programs[0];
+  main.slots[0] = formula("4*batch*n");
+  main.buffers.push_back({BufferKind::arena, 0, formula("4*batch*n")});
+  main.buffers.push_back({BufferKind::counters, 0, formula("4*batch")});
+  main.steps[0].scratch = {4, 5};
+}
+
 // The kernels of the package for a fake device.
 inline void add_test_kernels(runtime::FakeDevice& device) {
   using runtime::DevicePointer;

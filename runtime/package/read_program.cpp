@@ -1,0 +1,155 @@
+// The programs of a manifest, decoded: indices in range, steps that write only where they may.
+#include <algorithm>
+
+#include "runtime/package/manifest_decoder.h"
+
+namespace rtx::package {
+namespace {
+
+TensorSpec decode_tensor(Decoder& d, const YamlNode& node) {
+  Fields fields(d, node);
+  TensorSpec tensor;
+  tensor.name = d.string(fields["name"]);
+  tensor.dtype = d.keyword(fields["dtype"], parse_dtype);
+  tensor.shape = d.list(fields["shape"], [&](const YamlNode* n) { return d.formula(n); });
+  fields.finish();
+  return tensor;
+}
+
+Buffer decode_buffer(Decoder& d, const YamlNode& node, const Manifest& manifest, const Program& program) {
+  Fields fields(d, node);
+  Buffer buffer;
+  buffer.kind = d.keyword(fields["kind"], parse_buffer_kind);
+  size_t count = 0;
+  switch (buffer.kind) {
+    case BufferKind::input:
+      count = program.inputs.size();
+      break;
+    case BufferKind::output:
+      count = program.outputs.size();
+      break;
+    case BufferKind::weight:
+      count = manifest.weights.size();
+      break;
+    case BufferKind::arena:
+      count = program.slots.size();
+      break;
+    case BufferKind::counters:
+      count = int32_max;  // check_counters() looks at them all together
+      break;
+  }
+  buffer.index = static_cast<uint32_t>(d.integer(fields["index"], 0, static_cast<int64_t>(count) - 1));
+  buffer.bytes = d.formula(fields["bytes"]);
+  fields.finish();
+  return buffer;
+}
+
+// A step gives its kernel the scratch that the kernel has, and nothing that it uses otherwise.
+void check_scratch(Decoder& d, const YamlNode& node, const Step& step, const Kernel& kernel, const Program& program) {
+  std::vector<BufferKind> kinds;
+  if (kernel.launch && kernel.launch->has_workspace()) kinds.push_back(BufferKind::arena);
+  if (kernel.launch && kernel.launch->has_counters()) kinds.push_back(BufferKind::counters);
+  auto names = [](const std::vector<BufferKind>& list) {
+    return concat("[", join(list, ", ", [](BufferKind kind) { return to_string(kind); }), "]");
+  };
+  std::vector<BufferKind> given;
+  for (uint32_t index : step.scratch) given.push_back(program.buffers[index].kind);
+  if (given != kinds)
+    return d.fail(node, concat("'scratch' gives the kernel ", names(given), ", but it takes ", names(kinds)));
+  for (uint32_t index : step.scratch) {
+    for (const auto* others : {&step.operands, &step.results})
+      if (std::find(others->begin(), others->end(), index) != others->end())
+        d.fail(node, concat("buffer ", index, " is scratch, and an operand or result of the same step"));
+  }
+}
+
+// Buffers of counters are numbered in their order, and each belongs to one step.
+void check_counters(Decoder& d, const YamlNode& node, const Program& program) {
+  std::vector<int> uses(program.buffers.size());
+  for (const Step& step : program.steps)
+    for (uint32_t buffer : step.scratch) ++uses[buffer];
+  uint32_t next = 0;
+  for (size_t i = 0; i < program.buffers.size(); ++i) {
+    const Buffer& buffer = program.buffers[i];
+    if (buffer.kind != BufferKind::counters) continue;
+    if (buffer.index != next++) d.fail(node, concat("buffer ", i, " has not the next number among the counters"));
+    if (uses[i] != 1) d.fail(node, concat("buffer ", i, ", counters, is scratch of ", uses[i], " steps, not of one"));
+  }
+}
+
+Step decode_step(Decoder& d, const YamlNode& node, const Manifest& manifest, const Program& program) {
+  auto buffer = [&](const YamlNode* n) {
+    return static_cast<uint32_t>(d.integer(n, 0, static_cast<int64_t>(program.buffers.size()) - 1));
+  };
+  Fields fields(d, node);
+  Step step;
+  step.kernel =
+      static_cast<uint32_t>(d.integer(fields["kernel"], 0, static_cast<int64_t>(manifest.kernels.size()) - 1));
+  step.operands = d.list(fields["operands"], [&](const YamlNode* n) {
+    const uint32_t index = buffer(n);
+    if (!d.error && program.buffers[index].kind == BufferKind::counters)
+      d.fail(*n, concat("an operand is buffer ", index, ", counters"));
+    return index;
+  });
+  step.results = d.list(fields["results"], [&](const YamlNode* n) {
+    const uint32_t index = buffer(n);
+    if (!d.error && program.buffers[index].kind != BufferKind::output &&
+        program.buffers[index].kind != BufferKind::arena) {
+      d.fail(*n, concat("a step writes to buffer ", index, ", an input or a weight"));
+    }
+    return index;
+  });
+  const YamlNode* const scratch = fields["scratch"];
+  step.scratch = d.list(scratch, buffer);
+  if (!d.error) check_scratch(d, *scratch, step, manifest.kernels[step.kernel], program);
+  step.origins = d.list(fields["origins"], [&](const YamlNode* n) { return d.string(n); });
+  fields.finish();
+  return step;
+}
+
+Selector decode_selector(Decoder& d, const YamlNode& node) {
+  Fields fields(d, node);
+  Selector selector;
+  selector.input = static_cast<uint32_t>(d.integer(fields["input"], 0, int32_max));
+  selector.value = d.boolean(fields["value"]);
+  fields.finish();
+  return selector;
+}
+
+// An input that is one bool, whatever the dims are.
+bool can_select(const Selector& selector, const Program& program) {
+  if (selector.input >= program.inputs.size()) return false;
+  const TensorSpec& spec = program.inputs[selector.input];
+  for (const Formula& size : spec.shape)
+    if (!size.is_constant() || size.text() != "1") return false;
+  return spec.dtype == DType::boolean;
+}
+
+}  // namespace
+
+Program decode_program(Decoder& d, const YamlNode& node, const Manifest& manifest) {
+  auto tensors = [&](const YamlNode* list) {
+    auto specs = d.list(list, [&](const YamlNode* n) { return decode_tensor(d, *n); });
+    d.check_unique(list, specs, [](const TensorSpec& spec) -> std::string_view { return spec.name; });
+    return specs;
+  };
+  Fields fields(d, node);
+  Program program;
+  program.name = d.string(fields["name"]);
+  const YamlNode* const when = fields.find("when");
+  if (when) program.when = decode_selector(d, *when);
+  program.inputs = tensors(fields["inputs"]);
+  if (when && !d.error && !can_select(*program.when, program)) d.fail(*when, "'when' names no input that is one bool");
+  program.outputs = tensors(fields["outputs"]);
+  program.slots = d.list(fields["slots"], [&](const YamlNode* n) { return d.formula(n); });
+  program.arena_lower_bound = d.formula(fields["arena_lower_bound"]);
+  program.buffers =
+      d.list(fields["buffers"], [&](const YamlNode* n) { return decode_buffer(d, *n, manifest, program); });
+  const YamlNode* const steps = fields["steps"];
+  program.steps = d.list(steps, [&](const YamlNode* n) { return decode_step(d, *n, manifest, program); });
+  if (!d.error) check_counters(d, *steps, program);
+  fields.finish();
+  return program;
+}
+
+}  // namespace rtx::package
