@@ -60,7 +60,7 @@ std::string print_merged_kernels(Module& module) {
 std::string print_decisions(Module& module) {
   codegen::DecisionLog log;
   codegen::merge_fusions(module, package::Determinism::run_to_run, &log);
-  Result<codegen::ModulePlan> plan = codegen::plan_module(module, package::Determinism::run_to_run, log);
+  Result<codegen::ModulePlan> plan = codegen::plan_module(module, {}, log);
   REQUIRE_MESSAGE(plan, text_of(plan.error()));
   std::string text;
   std::vector<bool> seen(plan->kernels.size());

@@ -10,4 +10,5 @@ rtx_add_test(kernels_emulated kernels/emulated_test.cpp kernels/emulator.cpp LAB
 rtx_add_test(kernels_emulated_gemm kernels/emulated_gemm_test.cpp kernels/emulator.cpp LABEL kernel LINKS rtx_codegen)
 rtx_add_test(kernels_emulated_tensor_core kernels/emulated_tensor_core_test.cpp kernels/emulator.cpp LABEL kernel
              LINKS rtx_codegen)
+rtx_add_test(kernels_emulated_scratch kernels/emulated_scratch_test.cpp kernels/emulator.cpp LABEL kernel LINKS rtx_codegen)
 rtx_add_test(kernels_attention kernels/attention_test.cpp kernels/emulator.cpp LABEL kernel LINKS rtx_codegen)
