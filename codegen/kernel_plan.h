@@ -36,8 +36,8 @@ struct LaunchPlan {
   std::array<Dim, 3> grid = {Dim(1), Dim(1), Dim(1)};
   std::array<int, 3> block = {1, 1, 1};
   Dim shared_bytes;
-  // Memory of the arena that the kernel has for itself during its step; what it holds before is not defined. None if the
-  // formula is 0.
+  // Memory of the arena that the kernel has for itself during its step; what it holds before is not defined. None if
+  // the formula is 0.
   Dim workspace_bytes;
   // Counters (u32) that are zero before the launch and that the kernel leaves zero. They belong to one step alone. None
   // if the formula is 0.
@@ -59,9 +59,10 @@ struct MatmulPlan {
   bool operator==(const MatmulPlan&) const = default;
 };
 
-// Estimated times of a product with an epilogue: as this kernel, and as a call of cuBLASLt with a kernel for the rest.
+// Estimated times of a product with an epilogue: as this kernel; as a call of cuBLASLt with a kernel for the rest; as
+// such a call where a kernel that reads the result can do the rest too.
 struct ProductCost {
-  int64_t own_ns = 0, library_ns = 0;
+  int64_t own_ns = 0, library_ns = 0, library_in_next_ns = 0;
 
   bool operator==(const ProductCost&) const = default;
 };

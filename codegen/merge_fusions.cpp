@@ -4,138 +4,124 @@
 #include <map>
 
 #include "base/text.h"
-#include "codegen/emit/scalar_ops.h"
+#include "codegen/merge_rules.h"
 #include "codegen/plan_kernel.h"
+#include "codegen/product.h"
+#include "passes/eliminate_common_subexpressions.h"
 
 namespace rtx::codegen {
 namespace {
 
-// Above this, more registers would be needed than what is saved.
-constexpr size_t most_operations = 24;
-constexpr size_t most_operands = 10;
+// Operations between two fusions that only share an operand; further apart, results would lie in memory for long.
+constexpr size_t most_distance = 16;
 
-bool is_kind(const Operation* operation, std::string_view kind) {
-  return operation && operation->is(Op::fusion) && operation->attributes.string("kind") == kind;
-}
+bool is_fusion(const Operation* operation) { return operation && operation->is(Op::fusion); }
 
-bool is_elementwise(const Block& body) {
-  for (const auto& operation : body.operations()) {
-    if (!is_scalar_op(operation->op) && !operation->is(Op::constant) && !operation->is(Op::yield)) return false;
+// What stands behind an operand of a fusion: another fusion, maybe behind a reshape.
+struct Source {
+  Operation* fusion = nullptr;  // null if something else
+  Operation* reshape = nullptr;
+};
+
+Source source_of(const Value* operand) {
+  Source source;
+  Operation* def = operand->def();
+  if (def && def->is(Op::reshape)) {
+    source.reshape = def;
+    def = def->operand(0)->def();
   }
-  return true;
+  if (is_fusion(def)) source.fusion = def;
+  return source;
 }
 
-// Whether `value` has one reader, which is not the end of the function.
-Verdict is_read_once(const Value& value) {
-  for (const Use& use : value.uses()) {
-    if (use.user->is(Op::yield)) return may_not("it is an output of the model");
-  }
-  if (!value.has_one_use()) return may_not(concat("it is read ", value.uses().size(), " times"));
-  return may();
-}
-
-// Why only a kernel of its own makes what this fusion makes.
-Verdict stands_alone(const Operation& producer) {
-  const std::string& kind = producer.attributes.string("kind");
-  if (kind == "contract")
-    return may_not("blocks of a product make parts of rows, and only elementwise work follows them");
-  return may_not(concat("a kernel of kind ", kind, " makes it, not elementwise work"));
-}
-
-// A pointwise fusion with one result that is read once.
-Verdict can_move(const Value* value) {
-  const Operation* producer = value->def();
-  if (!producer || !producer->is(Op::fusion)) return may_not("it lies in memory");
-  if (!is_kind(producer, "pointwise")) return stands_alone(*producer);
-  if (producer->result_count() != 1) return may_not("the kernel that makes it has other results");
-  return is_read_once(*value);
-}
-
-// Whether element i of `value` is read for element i of what depends on it, and for nothing else: only elementwise
-// operations of this shape stand between it and the results, or the row operation's row.
-Verdict is_read_in_place(const Value* value, const Shape& shape) {
+// The fusions that read `value`, maybe behind a reshape; none if something else reads it too.
+std::optional<std::vector<Reader>> readers_of(const Value* value) {
+  std::vector<Reader> readers;
+  auto add_users = [&](const Value* read, Operation* reshape) {
+    for (const Use& use : read->uses()) {
+      if (!is_fusion(use.user)) return false;
+      readers.push_back({use.user, use.index, reshape});
+    }
+    return true;
+  };
   for (const Use& use : value->uses()) {
-    const Operation& user = *use.user;
-    if (user.is(Op::yield)) continue;
-    if (is_scalar_op(user.op)) {
-      if (user.result()->type.shape != shape)
-        return may_not(concat("'", to_string(user.op), "' reads each of its elements several times"));
-      if (Verdict verdict = is_read_in_place(user.result(), shape); !verdict) return verdict;
-      continue;
+    if (use.user->is(Op::reshape)) {
+      if (!add_users(use.user->result(), use.user)) return std::nullopt;
+    } else if (is_fusion(use.user)) {
+      readers.push_back({use.user, use.index, nullptr});
+    } else {
+      return std::nullopt;
     }
-    const OpFamily family = user.spec().family;
-    const bool row = family == OpFamily::composite || family == OpFamily::reduction;
-    if (!row || use.index != 0 || user.operand(0)->type.shape != shape)
-      return may_not(concat("'", to_string(user.op), "' does not read it element by element"));
   }
-  return may();
+  return readers;
 }
 
-// One transpose, maybe of a reshape: each element of the operand is read once.
-bool is_transpose(const Block& body) {
-  for (const auto& operation : body.operations()) {
-    if (!operation->is(Op::transpose) && !operation->is(Op::reshape) && !operation->is(Op::yield)) return false;
+void add_origins(Operation& to, const Operation& from) {
+  for (const std::string& origin : from.origins) {
+    if (std::find(to.origins.begin(), to.origins.end(), origin) == to.origins.end()) to.origins.push_back(origin);
   }
-  return body.argument_count() == 1 && body.size() > 1;
 }
 
-Verdict fits(const Operation& consumer, const Operation& producer) {
-  if (consumer.body()->size() + producer.body()->size() > most_operations)
-    return may_not(concat("together they have more than ", most_operations, " operations"));
-  if (consumer.operand_count() + producer.operand_count() > most_operands)
-    return may_not(concat("together they have more than ", most_operands, " operands"));
-  return may();
-}
+// Builds the body of a fusion that takes others in.
+class Joined {
+ public:
+  Joined(Block& block, Operation* before, const AttributeList& attributes)
+      : block_(block), before_(before), attributes_(attributes), body_(std::make_unique<Block>()) {}
 
-// Whether operand `index` of `consumer` may be computed inside it.
-Verdict accepts(const Operation& consumer, size_t index) {
-  const Block& body = *consumer.body();
-  const Value* value = consumer.operand(index);
-  const std::string& kind = consumer.attributes.string("kind");
-  if (kind != "pointwise" && kind != "row") {
-    for (const Use& use : body.argument(index)->uses()) {
-      if (!is_scalar_op(use.user->op))
-        return may_not(concat("'", to_string(use.user->op), "' reads each of its elements several times"));
+  Value* argument(Value* operand) {
+    auto [found, is_new] = arguments_.try_emplace(operand, nullptr);
+    if (is_new) {
+      operands_.push_back(operand);
+      found->second = body_->add_argument(operand->type);
     }
-    return may_not(concat("nothing is computed for what follows the ", kind, " operation"));
+    return found->second;
   }
-  if (Verdict verdict = can_move(value); !verdict) return verdict;
-  const Shape& shape = value->type.shape;
-  if (kind == "pointwise") {
-    if (is_transpose(body)) return may();
-    if (Verdict verdict = is_read_in_place(body.argument(index), shape); !verdict) return verdict;
-    for (size_t i = 0; i < consumer.result_count(); ++i) {
-      if (consumer.result(i)->type.shape != shape) return may_not("the results have another shape");
+  // The results of `fusion` in this body; its operand `index` is `known`.
+  std::vector<Value*> take(const Operation& fusion, size_t index = SIZE_MAX, Value* known = nullptr) {
+    std::vector<Value*> arguments;
+    for (size_t i = 0; i < fusion.operand_count(); ++i) {
+      arguments.push_back(i == index ? known : argument(fusion.operand(i)));
     }
-    return may();
+    taken_.push_back(&fusion);
+    return inline_block(*fusion.body(), *body_, nullptr, arguments);
   }
-  if (!is_elementwise(*value->def()->body()))
-    return may_not("a row is read several times, so only elementwise work goes before it");
-  return is_read_in_place(body.argument(index), shape);
-}
+  Value* reshaped(const Operation* reshape, Value* value) {
+    if (!reshape) return value;
+    return body_->insert(nullptr, Op::reshape, {value}, reshape->attributes, reshape->result_types())->result();
+  }
+  Operation* finish(const std::vector<Value*>& results) {
+    std::vector<Type> types;
+    for (const Value* result : results) types.push_back(result->type);
+    body_->insert(nullptr, Op::yield, results, {}, {});
+    eliminate_common_subexpressions(*body_);
+    Operation* fusion = block_.insert(before_, Op::fusion, operands_, attributes_, types, std::move(body_));
+    for (const Operation* taken : taken_) add_origins(*fusion, *taken);
+    return fusion;
+  }
 
-// Whether the one reader of a pointwise fusion will take it in, maybe through a reshape.
-bool reader_takes(const Operation& fusion) {
-  if (fusion.result_count() != 1 || !fusion.result(0)->has_one_use()) return false;
-  const Use* use = &fusion.result(0)->uses().front();
-  if (use->user->is(Op::reshape) && use->user->result()->has_one_use()) {
-    use = &use->user->result()->uses().front();
-    return is_kind(use->user, "pointwise") && is_transpose(*use->user->body()) && bool(fits(*use->user, fusion));
-  }
-  return use->user->is(Op::fusion) && bool(accepts(*use->user, use->index)) && bool(fits(*use->user, fusion));
-}
+ private:
+  Block& block_;
+  Operation* before_;
+  const AttributeList& attributes_;
+  std::unique_ptr<Block> body_;
+  std::vector<Value*> operands_;
+  std::map<const Value*, Value*> arguments_;
+  std::vector<const Operation*> taken_;
+};
 
 class Merger {
  public:
-  Merger(Block& block, const PlanContext& context) : block_(block), context_(context) {}
+  Merger(Block& block, const PlanContext& context) : block_(block), context_(context) {
+    size_t number = 0;
+    for (const auto& operation : block.operations()) place_[operation.get()] = number++;
+  }
 
   bool run() {
-    bool changed = false;
-    for (Operation* operation = block_.operations().front().get(); operation;) {
-      Operation* next = block_.next(operation);
-      if (operation->is(Op::fusion)) changed = merge_into(operation) || changed;
-      operation = next;
-    }
+    bool changed = merge_rows_and_pointwise(&Merger::move_into_reader);
+    changed = sweep(&Merger::take_product) || changed;
+    changed = sweep(&Merger::take_second_result) || changed;
+    changed = merge_rows_and_pointwise(&Merger::move_into_readers) || changed;
+    changed = sweep(&Merger::join_neighbour) || changed;
     return changed;
   }
 
@@ -143,167 +129,309 @@ class Merger {
     for (Operation* operation = block_.operations().front().get(); operation; operation = block_.next(operation)) {
       if (!operation->is(Op::fusion)) continue;
       for (size_t i = 0; i < operation->operand_count(); ++i) {
-        const Operation* producer = operation->operand(i)->def();
-        if (producer && producer->is(Op::reshape)) producer = producer->operand(0)->def();
-        if (!producer || !producer->is(Op::fusion)) continue;
+        if (!source_of(operation->operand(i)).fusion) continue;
         Verdict why = why_apart(operation, i);
+        if (why) why = may_not("what stands around them was merged first");
         log[operation].push_back({"merge", static_cast<int>(i), false, std::move(why.reason), std::move(why.launches)});
       }
     }
   }
 
  private:
-  // Merges producers into `consumer` (and what it becomes) until none fits.
-  bool merge_into(Operation* consumer) {
+  bool merge_rows_and_pointwise(Operation* (Merger::*move)(Operation*)) {
     bool changed = false;
-    for (size_t i = 0; i < consumer->operand_count();) {
-      take_reshape_inside(consumer, i);
-      if (!accepts(*consumer, i) || !fits(*consumer, *consumer->operand(i)->def())) {
-        ++i;
-        continue;
+    for (bool again = true; again; changed = changed || again) {
+      again = sweep(move);
+      again = sweep(&Merger::take_epilogue) || again;
+    }
+    return changed;
+  }
+
+  // Calls `rule` for every fusion in order. A rule returns the operation to go on with, or null if it did nothing.
+  bool sweep(Operation* (Merger::*rule)(Operation*)) {
+    bool changed = false;
+    for (Operation* operation = block_.operations().front().get(); operation;) {
+      Operation* made = operation->is(Op::fusion) ? (this->*rule)(operation) : nullptr;
+      changed = changed || made;
+      operation = made ? made : block_.next(operation);
+    }
+    return changed;
+  }
+
+  // Puts the results of `joined` in the place of those of `old`, which it computes first, and erases `old`.
+  Operation* replace(Operation* old, Operation* joined) {
+    for (size_t i = 0; i < old->result_count(); ++i) {
+      joined->result(i)->name = old->result(i)->name;
+      old->result(i)->replace_all_uses_with(joined->result(i));
+    }
+    place_[joined] = place_.at(old);
+    erase(old);
+    return joined;
+  }
+
+  void erase(Operation* operation) {
+    place_.erase(operation);
+    block_.erase(operation);
+  }
+
+  void erase_unused(Source source) {
+    if (source.reshape && source.reshape->unused()) erase(source.reshape);
+    if (source.fusion->unused()) erase(source.fusion);
+  }
+
+  // As move_into_readers, where nothing is read again for it: there is one reader, or there are no operands.
+  Operation* move_into_reader(Operation* producer) {
+    if (producer->operand_count() > 0 && !(producer->result_count() == 1 && producer->result()->has_one_use()))
+      return nullptr;
+    return move_into_readers(producer);
+  }
+
+  // pointwise -> pointwise or row.
+  Operation* move_into_readers(Operation* producer) {
+    if (!is_kind(producer, "pointwise") || producer->result_count() != 1) return nullptr;
+    const std::optional<std::vector<Reader>> readers = readers_of(producer->result());
+    if (!readers || readers->empty() || !can_move_into(*producer, *readers, context_.symbols)) return nullptr;
+    Operation* next = block_.next(producer);
+    while (!producer->unused()) {
+      const Reader reader = readers_of(producer->result())->front();
+      Joined joined(block_, reader.fusion, reader.fusion->attributes);
+      Value* moved = joined.reshaped(reader.reshape, joined.take(*producer)[0]);
+      Operation* made = joined.finish(joined.take(*reader.fusion, reader.operand, moved));
+      if (next == reader.fusion) next = made;
+      replace(reader.fusion, made);
+      if (reader.reshape && reader.reshape->unused()) {
+        if (next == reader.reshape) next = block_.next(next);
+        erase(reader.reshape);
       }
-      Operation* taken = consumer->operand(i)->def();
-      consumer = replace(consumer, join(consumer, i, nullptr, consumer->attributes), taken);
-      changed = true;
-      i = 0;
     }
-    return merge_product(consumer) || changed;
+    erase(producer);
+    return next;
   }
 
-  // Merges one product that `consumer` reads in place.
-  bool merge_product(Operation* consumer) {
-    if (!is_kind(consumer, "pointwise") || reader_takes(*consumer)) return false;
+  // row -> elementwise, where the row is stored.
+  Operation* take_epilogue(Operation* row) {
+    if (!is_kind(row, "row") || row->result_count() != 1 || !row->result()->has_one_use()) return nullptr;
+    const Use use = row->result()->uses()[0];
+    if (!use.user->is(Op::fusion) || !can_follow_row(*row, *use.user, use.index)) return nullptr;
+    Joined joined(block_, use.user, row->attributes);
+    Value* value = joined.take(*row)[0];
+    Operation* made = joined.finish(joined.take(*use.user, use.index, value));
+    Operation* next = block_.next(row);
+    if (next == use.user) next = made;
+    replace(use.user, made);
+    erase(row);
+    return next;
+  }
+
+  // product -> elementwise on its elements, maybe behind a reshape.
+  Operation* take_product(Operation* consumer) {
+    if (!is_kind(consumer, "pointwise")) return nullptr;
     for (size_t i = 0; i < consumer->operand_count(); ++i) {
-      Operation* joined = nullptr;
-      if (!takes_product(consumer, i, &joined)) continue;
-      replace(consumer, joined, consumer->operand(i)->def());
-      return true;
+      const Source source = source_of(consumer->operand(i));
+      if (!is_kind(source.fusion, "contract")) continue;
+      Operation* made = nullptr;
+      if (!joins_product(consumer, i, source, &made)) continue;
+      replace(consumer, made);
+      erase_unused(source);
+      return made;
     }
-    return false;
+    return nullptr;
   }
 
-  // Whether the product behind operand `index`, maybe through a reshape, gets `consumer` as its epilogue. If so
-  // `joined` is the fusion that does both; not used by anything yet.
-  Verdict takes_product(Operation* consumer, size_t index, Operation** joined) {
-    const Value* value = consumer->operand(index);
-    Operation* reshape = value->def() && value->def()->is(Op::reshape) ? value->def() : nullptr;
-    if (reshape) {
-      if (Verdict once = is_read_once(*value); !once) return once;
-      value = reshape->operand(0);
+  // Whether `consumer` becomes the epilogue of the product behind its operand `index`. If so `made` is the fusion that
+  // does both; nothing uses it yet.
+  Verdict joins_product(Operation* consumer, size_t index, const Source& product, Operation** made) {
+    if (product.fusion->result_count() != 1) return may_not("the product has other results");
+    if (!product.fusion->result()->has_one_use() || !consumer->operand(index)->has_one_use())
+      return may_not("the product is read elsewhere too");
+    Joined joined(block_, consumer, product.fusion->attributes);
+    Value* value = joined.reshaped(product.reshape, joined.take(*product.fusion)[0]);
+    Operation* both = joined.finish(joined.take(*consumer, index, value));
+    slice_before_elementwise(*both->body());
+    const Result<KernelPlan> plan = plan_kernel("contract", *both->body(), context_);
+    Verdict verdict = plan ? is_faster(*plan, *consumer) : may_not(plan.error().first().message);
+    if (verdict) {
+      *made = both;
+    } else {
+      block_.erase(both);
     }
-    const Operation* product = value->def();
-    if (!is_kind(product, "contract")) return may_not("it is not made by a product");
-    if (product->result_count() != 1) return may_not("the product has other results");
-    if (Verdict once = is_read_once(*value); !once) return once;
-    if (Verdict verdict = fits(*consumer, *product); !verdict) return verdict;
-    *joined = join(consumer, index, reshape, product->attributes);
-    const Result<KernelPlan> plan = plan_kernel("contract", *(*joined)->body(), context_);
-    if (plan && (!plan->product_cost || plan->product_cost->own_ns <= plan->product_cost->library_ns)) return may();
-    block_.erase(*joined);
-    *joined = nullptr;
-    if (!plan) return may_not(plan.error().first().message);
-    Verdict slower = may_not("estimated slower than cublaslt and this kernel");
-    slower.launches = {{plan->unit, plan->percent, plan->flops, plan->bytes}};
+    return verdict;
+  }
+
+  // Whether one kernel is estimated to be faster than a library call and `epilogue`, which a row kernel may do as well.
+  Verdict is_faster(const KernelPlan& plan, const Operation& epilogue) const {
+    if (!plan.product_cost) return may();
+    const ProductCost& cost = *plan.product_cost;
+    const bool in_next = second_result_reader(epilogue).has_value();
+    if (cost.own_ns <= (in_next ? cost.library_in_next_ns : cost.library_ns)) return may();
+    Verdict slower = may_not(
+        concat("estimated slower than cublaslt and ", in_next ? "a norm that does the rest" : "a kernel for the rest"));
+    slower.launches = {{plan.unit, plan.percent, plan.flops, plan.bytes}};
     return slower;
   }
 
   // Why the fusion behind operand `index` is still a kernel of its own.
   Verdict why_apart(Operation* consumer, size_t index) {
-    const Value* value = consumer->operand(index);
-    const bool reshaped = value->def()->is(Op::reshape);
-    const Operation* producer = reshaped ? value->def()->operand(0)->def() : value->def();
-    if (is_kind(producer, "contract") && is_kind(consumer, "pointwise")) {
-      Operation* joined = nullptr;
-      Verdict verdict = takes_product(consumer, index, &joined);
-      if (!joined) return verdict;
-      block_.erase(joined);
-      return may_not("what this kernel does goes into the one after it");
+    const Source source = source_of(consumer->operand(index));
+    const std::string& kind = consumer->attributes.string("kind");
+    if (is_kind(source.fusion, "pointwise")) {
+      if (kind != "pointwise" && kind != "row")
+        return may_not(concat("a kernel of kind ", kind, " reads its elements more than once"));
+      const std::optional<std::vector<Reader>> readers = readers_of(source.fusion->result());
+      if (!readers) return may_not("it is an output of the model");
+      return can_move_into(*source.fusion, *readers, context_.symbols);
     }
-    if (reshaped) {
-      const Verdict movable = can_move(value->def()->operand(0));
-      return movable ? may_not("a reshape stands between, which only a transpose takes in") : movable;
+    if (is_kind(source.fusion, "row") && kind == "pointwise" && !source.reshape)
+      return can_follow_row(*source.fusion, *consumer, index);
+    if (is_kind(source.fusion, "contract") && kind == "pointwise") {
+      Operation* made = nullptr;
+      Verdict verdict = joins_product(consumer, index, source, &made);
+      if (made) block_.erase(made);
+      return verdict;
     }
-    Verdict verdict = accepts(*consumer, index);
-    return verdict ? fits(*consumer, *producer) : verdict;
+    const std::string& made_by = source.fusion->attributes.string("kind");
+    if (made_by == "contract")
+      return may_not("blocks of a product make parts of rows, and only elementwise work follows them");
+    return may_not(concat("a kernel of kind ", made_by, " makes it, not elementwise work"));
   }
 
-  // elementwise -> reshape -> transpose: the reshape moves into the body of the transpose.
-  void take_reshape_inside(Operation* consumer, size_t index) {
-    Operation* reshape = consumer->operand(index)->def();
-    if (!is_kind(consumer, "pointwise") || !is_transpose(*consumer->body())) return;
-    if (!reshape || !reshape->is(Op::reshape) || !reshape->result()->has_one_use()) return;
-    Value* from = reshape->operand(0);
-    if (!can_move(from) || !fits(*consumer, *from->def())) return;
-    Block& body = *consumer->body();
-    Value* argument = body.argument(0);
-    Operation* first = body.operations().front().get();
-    argument->type = from->type;
-    Operation* inside = body.insert(first, Op::reshape, {argument}, reshape->attributes, reshape->result_types());
-    first->set_operand(0, inside->result());
-    consumer->set_operand(index, from);
-    block_.erase(reshape);
+  // The row fusion that would take `producer` in and store its result for the other readers.
+  std::optional<Reader> second_result_reader(const Operation& producer) const {
+    if (!is_kind(&producer, "pointwise") || producer.result_count() != 1) return std::nullopt;
+    for (const Use& use : producer.result()->uses()) {
+      if (!is_kind(use.user, "row") || !can_be_second_result(*use.user, use.index, context_.symbols)) continue;
+      if (readers_follow(*producer.result(), *use.user, use.user)) return Reader{use.user, use.index, nullptr};
+    }
+    return std::nullopt;
   }
 
-  // A fusion that computes what `consumer` does from the operands of the fusion behind its operand `index`, maybe
-  // through `reshape`; not used by anything yet.
-  Operation* join(Operation* consumer, size_t index, Operation* reshape, const AttributeList& attributes) {
-    Operation* producer = (reshape ? reshape->operand(0) : consumer->operand(index))->def();
-    std::vector<Value*> operands;
-    std::map<const Value*, size_t> position;
-    auto add = [&](Value* value) {
-      if (position.try_emplace(value, operands.size()).second) operands.push_back(value);
-    };
-    for (size_t i = 0; i < consumer->operand_count(); ++i) {
-      if (i != index) {
-        add(consumer->operand(i));
-      } else {
-        for (Value* operand : producer->operands()) add(operand);
+  // Whether everything that reads `value`, but for `except`, stands after `fusion`; a reshape can be moved there.
+  bool readers_follow(const Value& value, const Operation& fusion, const Operation* except) const {
+    for (const Use& use : value.uses()) {
+      if (use.user == except || place_.at(use.user) > place_.at(&fusion)) continue;
+      if (!use.user->is(Op::reshape) || !readers_follow(*use.user->result(), fusion, nullptr)) return false;
+    }
+    return true;
+  }
+
+  // elementwise -> row and other readers: a second result of the row kernel.
+  Operation* take_second_result(Operation* producer) {
+    const std::optional<Reader> reader = second_result_reader(*producer);
+    if (!reader) return nullptr;
+    Operation* row = reader->fusion;
+    Joined joined(block_, row, row->attributes);
+    Value* value = joined.take(*producer)[0];
+    std::vector<Value*> results = joined.take(*row, reader->operand, value);
+    const size_t second = results.size();
+    results.push_back(value);
+    Operation* made = joined.finish(results);
+    Operation* next = block_.next(producer);
+    if (next == row) next = made;
+    replace(row, made);
+    made->result(second)->name = producer->result()->name;
+    producer->result()->replace_all_uses_with(made->result(second));
+    for (const Use& use : made->result(second)->uses()) move_after(use.user, made);
+    erase(producer);
+    return next;
+  }
+
+  // Moves a reshape that stands before `fusion`, whose result it reads, behind it, and the reshapes that read it.
+  void move_after(Operation* reshape, Operation* fusion) {
+    if (place_.at(reshape) > place_.at(fusion)) return;
+    block_.move_before(reshape, block_.next(fusion));
+    place_[reshape] = place_.at(fusion);
+    for (const Use& use : reshape->result()->uses()) move_after(use.user, reshape);
+  }
+
+  // Later fusions that read what this one reads, not far behind it, or whose results are read together with its own.
+  std::vector<Operation*> neighbours_of(const Operation& fusion) const {
+    std::vector<Operation*> found, readers;
+    for (const Value* operand : fusion.operands()) {
+      while (operand->def() && operand->def()->is(Op::reshape)) operand = operand->def()->operand(0);
+      add_readers(*operand, found);
+    }
+    std::erase_if(found, [&](const Operation* other) { return place_.at(other) > place_.at(&fusion) + most_distance; });
+    for (size_t i = 0; i < fusion.result_count(); ++i) add_readers(*fusion.result(i), readers);
+    for (const Operation* reader : readers) {
+      for (const Value* operand : reader->operands()) {
+        if (const Source source = source_of(operand); source.fusion) found.push_back(source.fusion);
       }
     }
-
-    Operation* merged = block_.insert(consumer, Op::fusion, operands, attributes, consumer->result_types());
-    Block& body = *merged->body();
-    for (const Value* operand : operands) body.add_argument(operand->type);
-    auto inner = [&](const Value* value) { return body.argument(position.at(value)); };
-
-    std::vector<Value*> arguments;
-    for (const Value* operand : producer->operands()) arguments.push_back(inner(operand));
-    Value* moved = inline_block(*producer->body(), body, nullptr, arguments)[0];
-    if (reshape)
-      moved = body.insert(nullptr, Op::reshape, {moved}, reshape->attributes, reshape->result_types())->result();
-    arguments.clear();
-    for (size_t i = 0; i < consumer->operand_count(); ++i) {
-      arguments.push_back(i == index ? moved : inner(consumer->operand(i)));
-    }
-    body.insert(nullptr, Op::yield, inline_block(*consumer->body(), body, nullptr, arguments), {}, {});
-
-    merged->origins = producer->origins;
-    for (const std::string& origin : consumer->origins) {
-      if (std::find(merged->origins.begin(), merged->origins.end(), origin) == merged->origins.end()) {
-        merged->origins.push_back(origin);
-      }
-    }
-    return merged;
+    std::erase_if(found, [&](const Operation* other) { return place_.at(other) <= place_.at(&fusion); });
+    std::sort(found.begin(), found.end(), [&](auto* a, auto* b) { return place_.at(a) < place_.at(b); });
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
   }
 
-  // Puts `joined` in the place of `consumer` and erases the fusion, and the reshape before it, that it took in.
-  Operation* replace(Operation* consumer, Operation* joined, Operation* taken) {
-    for (size_t i = 0; i < consumer->result_count(); ++i) {
-      joined->result(i)->name = consumer->result(i)->name;
-      consumer->result(i)->replace_all_uses_with(joined->result(i));
+  static void add_readers(const Value& value, std::vector<Operation*>& readers) {
+    for (const Use& use : value.uses()) {
+      if (use.user->is(Op::reshape)) add_readers(*use.user->result(), readers);
+      if (use.user->is(Op::fusion)) readers.push_back(use.user);
     }
-    block_.erase(consumer);
-    if (taken->is(Op::reshape)) {
-      Operation* reshape = taken;
-      taken = reshape->operand(0)->def();
-      block_.erase(reshape);
+  }
+
+  // Kernels that do not depend on each other: `first` and a later one, at the place of either.
+  Operation* join_neighbour(Operation* first) {
+    for (Operation* second : neighbours_of(*first)) {
+      if (!can_be_neighbours(*first, *second)) continue;
+      const bool early = std::all_of(second->operands().begin(), second->operands().end(),
+                                     [&](const Value* operand) { return stands_before(*operand, *first); });
+      const bool late = !early && all_readers_follow(*first, *second);
+      if (!early && !late) continue;
+      Operation* place = early ? first : second;
+      if (early) {
+        for (Value* operand : second->operands()) hoist(operand, first);
+      }
+      Joined joined(block_, place, first->attributes);
+      std::vector<Value*> results = joined.take(*first);
+      for (Value* result : joined.take(*second)) results.push_back(result);
+      const size_t count = first->result_count();
+      Operation* made = joined.finish(results);
+      for (size_t i = 0; i < results.size(); ++i) {
+        Value* old = i < count ? first->result(i) : second->result(i - count);
+        made->result(i)->name = old->name;
+        old->replace_all_uses_with(made->result(i));
+      }
+      place_[made] = place_.at(place);
+      for (size_t i = 0; i < made->result_count(); ++i) {
+        for (const Use& use : made->result(i)->uses()) {
+          if (use.user->is(Op::reshape)) move_after(use.user, made);
+        }
+      }
+      Operation* next = block_.next(first);
+      if (next == second) next = block_.next(second);
+      erase(first);
+      erase(second);
+      return early ? made : next;
     }
-    block_.erase(taken);
-    return joined;
+    return nullptr;
+  }
+
+  bool all_readers_follow(const Operation& first, const Operation& second) const {
+    for (size_t i = 0; i < first.result_count(); ++i) {
+      if (!readers_follow(*first.result(i), second, nullptr)) return false;
+    }
+    return true;
+  }
+
+  // Whether `value` is there before `fusion`, or is a reshape of such a value that can be moved there.
+  bool stands_before(const Value& value, const Operation& fusion) const {
+    if (!value.def() || place_.at(value.def()) < place_.at(&fusion)) return true;
+    return value.def()->is(Op::reshape) && stands_before(*value.def()->operand(0), fusion);
+  }
+
+  void hoist(Value* value, Operation* fusion) {
+    Operation* def = value->def();
+    if (!def || place_.at(def) < place_.at(fusion)) return;
+    hoist(def->operand(0), fusion);
+    block_.move_before(def, fusion);
+    place_[def] = place_.at(fusion);
   }
 
   Block& block_;
   const PlanContext& context_;
+  // Order of the operations; of several with one number, each follows those that it reads.
+  std::map<const Operation*, size_t> place_;
 };
 
 }  // namespace

@@ -1,16 +1,14 @@
-// fused -> fused: a pointwise fusion moves into the one fusion that reads it, where each of its elements is still
-// computed once:
+// fused -> fused: fewer, larger kernels. In this order:
 //
-//   pointwise -> elementwise     of the same shape
-//   pointwise -> transpose       also through a reshape, which then stands in the body
-//   elementwise -> row           as what is done to a row before it is reduced (residual + norm, mask + softmax)
+//   pointwise -> pointwise, row  the work moves into all that read it, maybe through a reshape, where doing it there is
+//                                estimated to cost less than a kernel and what it stores
+//   row -> elementwise           done where the row is stored (scale after a norm, a cast)
 //   product -> elementwise       on its elements, also through a reshape; where plan_contract accepts that and
-//   estimates
-//                                that one kernel is faster, and the elementwise work does not go before a row or a
-//                                transpose anyway
+//                                estimates that one kernel is faster
+//   elementwise -> row           that others read too: a second result of the row kernel (residual + norm)
+//   pointwise | pointwise        that share what they read, or what reads them: one kernel does both side by side
 //
-// A value that is read twice, or is an output, stays where it is. Values keep their rounding, so results keep their
-// bits under the evaluator.
+// Values keep their rounding, so results keep their bits under the evaluator. merge_rules.h has the conditions.
 #pragma once
 
 #include "codegen/decision.h"

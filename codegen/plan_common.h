@@ -28,8 +28,8 @@ Dim elementwise_flops(const Block& body);
 
 Dim product(const Shape& shape, size_t from, size_t to);
 
-// Completes the launch: function name, text, scalars. The workspace and the counters of the launch, where there are any,
-// become parameters of the kernel: `workspace` (unsigned char*), `counters` (unsigned int*).
+// Completes the launch: function name, text, scalars. The workspace and the counters of the launch, where there are
+// any, become parameters of the kernel: `workspace` (unsigned char*), `counters` (unsigned int*).
 void finish_launch(KernelPlan& plan, KernelWriter& writer, const Block& body);
 
 // How a reduction holds and combines partial results.

@@ -43,7 +43,8 @@ KernelPlan plan_library_call(const Block& body, const Product& product) {
 
 // Integers: one thread an element of the result; the sum wraps, in the order of k.
 Result<KernelPlan> plan_integer_product(const Block& body, const Operation& matmul, const PlanContext& context) {
-  RTX_TRY(check_epilogue(body, matmul));
+  RTX_ASSIGN(const Epilogue epilogue, epilogue_of(body, matmul));
+  if (epilogue.parts.size() > 1) return refuse("contract", "integer products are not cut into parts");
   const Type& type = matmul.result()->type;
   const Shape& lhs = matmul.operand(0)->type.shape;
   const Dim k = lhs[lhs.size() - (matmul.attributes.boolean("transpose_lhs") ? 2 : 1)];

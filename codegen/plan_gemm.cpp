@@ -43,8 +43,9 @@ TileChoice choose_tile(const Product& product, const GemmTile& large, const Symb
 
 // The position of this block: `batch`, `row0`, `column0`, and the operands of the batch.
 void emit_begin(KernelWriter& writer, const Block& body, const Operation& matmul, const Product& product,
-                const GemmTile& tile) {
+                const GemmTile& tile, const Epilogue& epilogue) {
   const std::string index(writer.index_type());
+  const int part_n = tile.n / static_cast<int>(epilogue.parts.size());
   auto argument = [&](size_t operand) {
     for (size_t i = 0; i < body.argument_count(); ++i) {
       if (body.argument(i) == matmul.operand(operand)) return concat("a", i);
@@ -53,8 +54,8 @@ void emit_begin(KernelWriter& writer, const Block& body, const Operation& matmul
   };
   for (const auto& [name, size] : {std::pair("m", product.m), {"n", product.n}, {"k", product.k}})
     writer.line(concat("const ", index, " ", name, " = ", writer.dim(size), ";"));
-  writer.line(concat("const ", index, " tiles_m = (m + ", tile.m - 1, ") / ", tile.m, ", tiles_n = (n + ", tile.n - 1,
-                     ") / ", tile.n, ";"));
+  writer.line(concat("const ", index, " tiles_m = (m + ", tile.m - 1, ") / ", tile.m, ", tiles_n = (",
+                     writer.dim(epilogue.columns), " + ", part_n - 1, ") / ", part_n, ";"));
   const bool has_batch = !product.batch.is(1);
   if (has_batch) {
     writer.line(concat("const ", index, " batch = (", index, ")blockIdx.x / (tiles_m * tiles_n);"));
@@ -68,7 +69,7 @@ void emit_begin(KernelWriter& writer, const Block& body, const Operation& matmul
                      " ? tiles_m - first_tile : ", tile_rows_together, ";"));
   writer.line(concat("const ", index, " within = block % (", tile_rows_together, " * tiles_n);"));
   writer.line(concat("const ", index, " row0 = (first_tile + within % tile_rows) * ", tile.m,
-                     ", column0 = within / tile_rows * ", tile.n, ";"));
+                     ", column0 = within / tile_rows * ", part_n, ";"));
   const std::string_view type = memory_type(product.dtype);
   for (size_t operand = 0; operand < 2; ++operand) {
     const Dim& stride = operand == 0 ? product.lhs_stride : product.rhs_stride;
@@ -78,18 +79,19 @@ void emit_begin(KernelWriter& writer, const Block& body, const Operation& matmul
   }
 }
 
-// Stores the results at `row`, `column` of the whole product, where its element is `value`.
-void emit_element(KernelWriter& writer, ElementEmitter& emitter, const Block& body, const Operation& matmul,
-                  const Product& product, const std::string& value) {
+// Stores the results at `row`, `column` of each part of the product, where their elements are `values`.
+void emit_element(KernelWriter& writer, ElementEmitter& emitter, const Block& body, const Product& product,
+                  const Epilogue& epilogue, const std::vector<std::string>& values) {
   const std::string_view index = writer.index_type();
-  writer.line("if (row >= m || column >= n) continue;");
-  writer.line(concat("const ", index, " outer = batch * m + row, at = outer * n + column;"));
+  const std::string columns = writer.dim(epilogue.columns);
+  writer.line(concat("if (row >= m || column >= ", columns, ") continue;"));
+  writer.line(concat("const ", index, " outer = batch * m + row, at = outer * ", columns, " + column;"));
   // Operands that follow the rows or the columns need no division.
-  const std::string length = writer.dim(product.n);
-  writer.alias(index, KernelWriter::divide("at", length), "outer");
-  writer.alias(index, KernelWriter::remainder("at", length), "column");
+  writer.alias(index, KernelWriter::divide("at", columns), "outer");
+  writer.alias(index, KernelWriter::remainder("at", columns), "column");
   emitter.push_scope();
-  emitter.bind(matmul.result(), writer.temporary(register_type(product.dtype), "v", value));
+  for (size_t part = 0; part < values.size(); ++part)
+    emitter.bind(epilogue.parts[part], writer.temporary(register_type(product.dtype), "v", values[part]));
   const auto& results = body.terminator()->operands();
   for (size_t i = 0; i < results.size(); ++i)
     store_result(writer, i, results[i]->type.dtype, "at", emitter.element(results[i], Position::at("at")));
@@ -117,7 +119,9 @@ std::vector<Decision> considered_plans(const Block& body, const Operation& matmu
 
 Result<KernelPlan> plan_gemm(const Block& body, const Operation& matmul, const Product& product,
                              const PlanContext& context) {
-  RTX_TRY(check_epilogue(body, matmul));
+  RTX_ASSIGN(const Epilogue epilogue, epilogue_of(body, matmul));
+  const size_t parts = epilogue.parts.size();
+  if (parts > 4 || parts == 3) return refuse("contract", concat("a tile is not cut into ", parts, " parts"));
   for (const Value* operand : matmul.operands()) {
     if (operand->def()) return refuse("contract", "an operand of the product is computed in the body");
   }
@@ -127,32 +131,40 @@ Result<KernelPlan> plan_gemm(const Block& body, const Operation& matmul, const P
   const TileChoice choice = choose_tile(product, tiles[2], context.symbols);
   const GemmTile tile = tiles[choice.number];
   const bool narrow = fits_narrow_index(body, context.symbols);
-  KernelPlan plan = KernelPlan::for_body(
-      "contract", concat(tensor ? "tensor." : "fma.", tile.m, "x", tile.n, "x", tile.k, narrow ? ".i32" : ".i64"),
-      body);
+  const int part_n = tile.n / static_cast<int>(parts);
+  KernelPlan plan = KernelPlan::for_body("contract",
+                                         concat(tensor ? "tensor." : "fma.", tile.m, "x", tile.n, "x", tile.k,
+                                                parts > 1 ? concat(".p", parts) : "", narrow ? ".i32" : ".i64"),
+                                         body);
   plan.launch.emplace();
-  plan.launch->grid[0] = product.batch * ceildiv(product.m, Dim(tile.m)) * ceildiv(product.n, Dim(tile.n));
+  plan.launch->grid[0] = product.batch * ceildiv(product.m, Dim(tile.m)) * ceildiv(epilogue.columns, Dim(part_n));
   plan.launch->block = {tile.groups_m * tile.groups_n * (tensor ? 32 : 1), 1, 1};
 
   KernelWriter writer(!narrow, context.symbols);
   ElementEmitter emitter(writer, body);
-  emit_begin(writer, body, matmul, product, tile);
+  emit_begin(writer, body, matmul, product, tile, epilogue);
   const std::string index(writer.index_type());
+  std::vector<std::string> values;
+  auto of_part = [&](size_t part, std::string_view run) { return part == 0 ? "" : concat(part, " * ", run, " + "); };
   if (tensor) {
-    emit_tensor_core_loop(writer, product, tile);
-    writer.open("for (int e = (int)threadIdx.x; e < tile_m * tile_n; e += threads) {");
-    writer.line(concat("const ", index, " row = row0 + e / tile_n, column = column0 + e % tile_n;"));
-    emit_element(writer, emitter, body, matmul, product,
-                 unpack_expression(writer, dtype, "tile[e / tile_n * tile_pitch + e % tile_n]"));
+    emit_tensor_core_loop(writer, product, tile, parts);
+    writer.open("for (int e = (int)threadIdx.x; e < tile_m * part_n; e += threads) {");
+    writer.line(concat("const ", index, " row = row0 + e / part_n, column = column0 + e % part_n;"));
+    for (size_t part = 0; part < parts; ++part) {
+      const std::string place = concat("tile[e / part_n * tile_pitch + ", of_part(part, "part_n"), "e % part_n]");
+      values.push_back(unpack_expression(writer, dtype, place));
+    }
+    emit_element(writer, emitter, body, product, epilogue, values);
     writer.close();
   } else {
-    emit_scalar_loop(writer, product, tile);
+    emit_scalar_loop(writer, product, tile, parts);
     writer.line("#pragma unroll");
     writer.open("for (int i = 0; i < each_m; ++i) {");
     writer.line("#pragma unroll");
-    writer.open("for (int j = 0; j < each_n; ++j) {");
+    writer.open("for (int j = 0; j < part_n; ++j) {");
     writer.line(concat("const ", index, " row = row0 + tile_row(i), column = column0 + tile_column(j);"));
-    emit_element(writer, emitter, body, matmul, product, "sums[i][j]");
+    for (size_t part = 0; part < parts; ++part) values.push_back(concat("sums[i][", of_part(part, "part_n"), "j]"));
+    emit_element(writer, emitter, body, product, epilogue, values);
     writer.close();
     writer.close();
   }

@@ -20,17 +20,19 @@ struct GemmTile {
   bool operator==(const GemmTile&) const = default;
 };
 
-// The matmul of `body`, f64, f32, f16 or bf16 and of any sizes, and its epilogue (check_epilogue).
+// The matmul of `body`, f64, f32, f16 or bf16 and of any sizes, and its epilogue (epilogue_of). Where that reads
+// several parts of the product, a tile holds as many runs of columns, one of each part.
 Result<KernelPlan> plan_gemm(const Block& body, const Operation& matmul, const Product& product,
                              const PlanContext& context);
 
 // For plan_gemm. Both write declarations and the loop over k; before it stand these locals: `lhs`, `rhs` (the operands
-// of this batch), `m`, `n`, `k`, `row0`, `column0` (the tile's first element).
+// of this batch), `m`, `n`, `k`, `row0`, `column0` (the tile's first element; the column is that in each of the
+// `parts`).
 //
 // f16, bf16 on tensor cores. After it `tile[row * tile_pitch + column]` in shared memory is the tile, rounded.
-void emit_tensor_core_loop(KernelWriter& writer, const Product& product, const GemmTile& tile);
-// f32, f64 by fused multiply-adds. After it `sums[i][j]` is row `row0 + tile_row(i)`, column `column0 +
-// tile_column(j)`.
-void emit_scalar_loop(KernelWriter& writer, const Product& product, const GemmTile& tile);
+void emit_tensor_core_loop(KernelWriter& writer, const Product& product, const GemmTile& tile, size_t parts);
+// f32, f64 by fused multiply-adds. After it `sums[i][p * part_n + j]` is row `row0 + tile_row(i)`, column `column0 +
+// tile_column(j)` of part p.
+void emit_scalar_loop(KernelWriter& writer, const Product& product, const GemmTile& tile, size_t parts);
 
 }  // namespace rtx::codegen

@@ -10,15 +10,18 @@ namespace rtx::codegen {
 namespace {
 
 constexpr std::string_view fetch_text =
-    R"(// Elements [outer0, outer0 + outer) x [k0, k0 + depth) of an operand, the part of this thread; zeros beyond its ends.
-template <bool k_last, int outer, int depth, int threads>
+    R"(// Elements [outer0, outer0 + outer) x [k0, k0 + depth) of an operand, those of this thread; zeros beyond its ends. With
+// parts, the operand is cut into as many along `size`, and outer / parts elements from outer0 of each are taken.
+template <bool k_last, int outer, int depth, int threads, int parts>
 __device__ __forceinline__ void rtx_fetch($type$* to, const $type$* from, $index$ size, $index$ k, $index$ outer0,
                                           $index$ k0) {
 #pragma unroll
   for (int i = 0; i < outer * depth / threads; ++i) {
     const int e = (int)threadIdx.x + i * threads;
-    const $index$ at = outer0 + (k_last ? e / depth : e % outer), of_k = k0 + (k_last ? e % depth : e / outer);
-    to[i] = at < size && of_k < k ? from[k_last ? at * k + of_k : of_k * size + at] : 0;
+    const int place = k_last ? e / depth : e % outer, part = parts > 1 ? place / (outer / parts) : 0;
+    const $index$ in_part = outer0 + place - part * (outer / parts), at = in_part + part * (size / parts);
+    const $index$ of_k = k0 + (k_last ? e % depth : e / outer);
+    to[i] = in_part < size / parts && of_k < k ? from[k_last ? at * k + of_k : of_k * size + at] : 0;
   }
 }
 // The same part to its place in shared memory.
@@ -32,8 +35,8 @@ __device__ __forceinline__ void rtx_put(const $type$* from, $type$ (*to)[outer +
 })";
 
 constexpr std::string_view loop_text =
-    R"(constexpr int threads = threads_m * threads_n, each_m = tile_m / threads_m, each_n = tile_n / threads_n;
-constexpr int run_m = each_m < 4 ? each_m : 4, run_n = each_n < 4 ? each_n : 4;
+    R"(constexpr int threads = threads_m * threads_n, each_m = tile_m / threads_m, each_n = tile_n / threads_n, part_n = each_n / $parts$;
+constexpr int run_m = each_m < 4 ? each_m : 4, run_n = part_n < 4 ? part_n : 4;
 __shared__ __align__(16) $type$ shared_lhs[2][tile_k][tile_m + 4], shared_rhs[2][tile_k][tile_n + 4];
 const int thread_row = (int)threadIdx.x / threads_n * run_m, thread_column = (int)threadIdx.x % threads_n * run_n;
 auto tile_row = [&](int i) { return i / run_m * (threads_m * run_m) + thread_row + i % run_m; };
@@ -42,8 +45,8 @@ $type$ sums[each_m][each_n] = {};
 $type$ next_lhs[tile_m * tile_k / threads], next_rhs[tile_n * tile_k / threads];
 const $index$ steps = (k + tile_k - 1) / tile_k;
 auto fetch = [&]($index$ step) {
-  rtx_fetch<$lhs_k_last$, tile_m, tile_k, threads>(next_lhs, lhs, m, k, row0, step * tile_k);
-  rtx_fetch<$rhs_k_last$, tile_n, tile_k, threads>(next_rhs, rhs, n, k, column0, step * tile_k);
+  rtx_fetch<$lhs_k_last$, tile_m, tile_k, threads, 1>(next_lhs, lhs, m, k, row0, step * tile_k);
+  rtx_fetch<$rhs_k_last$, tile_n, tile_k, threads, $parts$>(next_rhs, rhs, n, k, column0, step * tile_k);
 };
 auto put = [&](int stage) {
   rtx_put<$lhs_k_last$, tile_m, tile_k, threads>(next_lhs, shared_lhs[stage]);
@@ -77,13 +80,14 @@ for ($index$ step = 0; step < steps; ++step) {
 
 }  // namespace
 
-void emit_scalar_loop(KernelWriter& writer, const Product& product, const GemmTile& tile) {
+void emit_scalar_loop(KernelWriter& writer, const Product& product, const GemmTile& tile, size_t parts) {
   const std::string_view type = register_type(product.dtype), index = writer.index_type();
   writer.declare(fill(fetch_text, {{"type", type}, {"index", index}}));
   writer.line(concat("constexpr int tile_m = ", tile.m, ", tile_n = ", tile.n, ", tile_k = ", tile.k,
                      ", threads_m = ", tile.groups_m, ", threads_n = ", tile.groups_n, ";"));
   writer.lines(fill(loop_text, {{"type", type},
                                 {"index", index},
+                                {"parts", std::to_string(parts)},
                                 {"lhs_k_last", product.transpose_lhs ? "false" : "true"},
                                 {"rhs_k_last", product.transpose_rhs ? "true" : "false"},
                                 {"fma", product.dtype == DType::f64 ? "fma" : "fmaf"}}));

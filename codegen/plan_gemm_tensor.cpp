@@ -17,28 +17,33 @@ __device__ __forceinline__ int rtx_place(int row, int chunk) {
 
 // A tile of a matrix whose rows do not all start at a multiple of 16 bytes is copied element by element.
 constexpr std::string_view load_text =
-    R"(// The tile at (row0, column0) of a matrix [height, length]; zeros beyond its ends.
-template <int rows, int columns, int threads>
+    R"(// The tile at (row0, column0) of a matrix [height, length]; zeros beyond its ends. With parts, the matrix is cut into
+// as many along its columns, and the tile holds the columns at column0 of each.
+template <int rows, int columns, int threads, int parts>
 __device__ __forceinline__ void rtx_load_tile(unsigned short* to, const unsigned short* from, $index$ height,
                                               $index$ length, $index$ row0, $index$ column0) {
-  constexpr int chunks = columns / 8, all = rows * chunks;
+  constexpr int chunks = columns / 8, all = rows * chunks, part_chunks = chunks / parts;
+  const $index$ part_length = length / parts;
 #pragma unroll
   for (int i = 0; i < (all + threads - 1) / threads; ++i) {
     const int c = (int)threadIdx.x + i * threads;
     if (all % threads != 0 && c >= all) break;
-    const $index$ row = row0 + c / chunks, column = column0 + c % chunks * 8;
-    unsigned short* const place = to + rtx_place<chunks>(c / chunks, c % chunks) * 8;
-    const bool inside = row < height && column < length;
-    const unsigned short* const place_of_chunk = inside ? from + (row * length + column) : from;
-    if (length % 8 == 0) {
+    const int chunk = c % chunks;
+    const $index$ row = row0 + c / chunks, column = column0 + chunk % part_chunks * 8;
+    unsigned short* const place = to + rtx_place<chunks>(c / chunks, chunk) * 8;
+    const bool inside = row < height && column < part_length;
+    const unsigned short* const place_of_chunk =
+        inside ? from + (row * length + chunk / part_chunks * part_length + column) : from;
+    if (part_length % 8 == 0) {
       rtx_copy_async(place, place_of_chunk, inside ? 16 : 0);
     } else {
-      for (int e = 0; e < 8; ++e) place[e] = inside && column + e < length ? place_of_chunk[e] : 0;
+      for (int e = 0; e < 8; ++e) place[e] = inside && column + e < part_length ? place_of_chunk[e] : 0;
     }
   }
 })";
 
-constexpr std::string_view loop_text = R"(constexpr int threads = 32 * warps_m * warps_n, tile_pitch = tile_n + 8;
+constexpr std::string_view loop_text =
+    R"(constexpr int threads = 32 * warps_m * warps_n, tile_pitch = tile_n + 8, part_n = tile_n / $parts$;
 constexpr int parts_m = tile_m / warps_m / 16, parts_n = tile_n / warps_n / 8;
 constexpr int lhs_elements = tile_m * tile_k, stage_elements = lhs_elements + tile_n * tile_k;
 __shared__ __align__(16) unsigned short shared[stages * stage_elements];
@@ -97,9 +102,23 @@ for (int i = 0; i < parts_m; ++i) {
 __syncthreads();
 )";
 
+// Statements; rows of a tile of [n, k] are the columns of the product.
+std::string load_rhs(bool k_last, size_t parts) {
+  if (!k_last) {
+    return concat("rtx_load_tile<tile_k, tile_n, threads, ", parts,
+                  ">(stage + lhs_elements, rhs, k, n, step * tile_k, column0)");
+  }
+  if (parts == 1) {
+    return "rtx_load_tile<tile_n, tile_k, threads, 1>(stage + lhs_elements, rhs, n, k, column0, step * tile_k)";
+  }
+  return concat("for (int p = 0; p < ", parts,
+                "; ++p)\n    rtx_load_tile<part_n, tile_k, threads, 1>(stage + lhs_elements",
+                " + p * part_n * tile_k, rhs + p * (n / ", parts, ") * k, n / ", parts, ", k, column0, step * tile_k)");
+}
+
 }  // namespace
 
-void emit_tensor_core_loop(KernelWriter& writer, const Product& product, const GemmTile& tile) {
+void emit_tensor_core_loop(KernelWriter& writer, const Product& product, const GemmTile& tile, size_t parts) {
   for (const char* name :
        {"rtx_load_tiles", "rtx_load_tiles_transposed", "rtx_copy_async", "rtx_copy_commit", "rtx_copy_wait"})
     writer.call(name);
@@ -113,11 +132,10 @@ void emit_tensor_core_loop(KernelWriter& writer, const Product& product, const G
   writer.lines(fill(
       loop_text,
       {{"index", writer.index_type()},
-       {"load_lhs", lhs_k_last ? "rtx_load_tile<tile_m, tile_k, threads>(stage, lhs, m, k, row0, step * tile_k)"
-                               : "rtx_load_tile<tile_k, tile_m, threads>(stage, lhs, k, m, step * tile_k, row0)"},
-       {"load_rhs",
-        rhs_k_last ? "rtx_load_tile<tile_n, tile_k, threads>(stage + lhs_elements, rhs, n, k, column0, step * tile_k)"
-                   : "rtx_load_tile<tile_k, tile_n, threads>(stage + lhs_elements, rhs, k, n, step * tile_k, column0)"},
+       {"parts", std::to_string(parts)},
+       {"load_lhs", lhs_k_last ? "rtx_load_tile<tile_m, tile_k, threads, 1>(stage, lhs, m, k, row0, step * tile_k)"
+                               : "rtx_load_tile<tile_k, tile_m, threads, 1>(stage, lhs, k, m, step * tile_k, row0)"},
+       {"load_rhs", load_rhs(rhs_k_last, parts)},
        {"fragment_lhs", lhs_k_last
                             ? "const int row = warp_row + i * 16 + lane % 16, chunk = depth / 8 + lane / 16;\n"
                               "      rtx_load_tiles(a[i], x + rtx_place<tile_k / 8>(row, chunk) * 8)"

@@ -12,6 +12,7 @@
 #include "codegen/emit/c_types.h"
 #include "codegen/plan_common.h"
 #include "codegen/plan_kernel.h"
+#include "codegen/row_shape.h"
 
 namespace rtx::codegen {
 namespace {
@@ -19,64 +20,15 @@ namespace {
 constexpr int warp = 32;
 constexpr int block_threads = 256;
 constexpr int rows_per_warp_block = 4;
-constexpr int64_t longest_warp_row = 1024;
-constexpr int most_kept_elements = 32;  // a thread
-
-bool is_row_op(Op op) {
-  switch (op) {
-    case Op::softmax:
-    case Op::log_softmax:
-    case Op::layer_norm:
-    case Op::rms_norm:
-    case Op::reduce_sum:
-    case Op::reduce_mean:
-    case Op::reduce_max:
-    case Op::reduce_min:
-    case Op::reduce_prod:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool is_reduction(Op op) { return spec(op).family == OpFamily::reduction; }
-
-// The rows of an operand [outer, length, inner]: element j of row r is (r / inner * length + j) * inner + r % inner.
-struct Rows {
-  Dim outer, length, inner;
-};
-
-std::optional<Rows> rows_of(const Operation& operation) {
-  const Shape& shape = operation.operand(0)->type.shape;
-  const size_t rank = shape.size();
-  auto split = [&](size_t first, size_t last) {
-    return Rows{product(shape, 0, first), product(shape, first, last), product(shape, last, rank)};
-  };
-  if (is_reduction(operation.op)) {
-    const std::vector<int64_t>& axes = operation.attributes.integers("axes");
-    if (axes.empty() || axes.back() - axes.front() + 1 != static_cast<int64_t>(axes.size())) return std::nullopt;
-    return split(static_cast<size_t>(axes.front()), static_cast<size_t>(axes.back()) + 1);
-  }
-  const size_t axis = static_cast<size_t>(operation.attributes.integer("axis"));
-  const bool norm = operation.is(Op::layer_norm) || operation.is(Op::rms_norm);
-  return split(axis, norm ? rank : axis + 1);
-}
 
 // The text of one row kernel.
 class RowEmitter {
  public:
-  RowEmitter(KernelWriter& writer, const Block& body, const Operation& operation, const Rows& rows)
+  RowEmitter(KernelWriter& writer, const Block& body, const Operation& operation, const RowShape& rows)
       : writer_(writer), body_(body), operation_(operation), rows_(rows), emitter_(writer, body) {
-    const int64_t longest = rows_.length.upper_bound(writer.symbols());
-    group_ = longest <= longest_warp_row ? warp : block_threads;
-    const int64_t each = (longest + group_ - 1) / group_;
-    kept_ = each <= most_kept_elements ? static_cast<int>(each) : 0;
     dtype_ = operation.operand(0)->type.dtype;
     sum_dtype_ = partial_dtype(dtype_);
   }
-
-  int group() const { return group_; }
-  int kept() const { return kept_; }
 
   void emit(KernelPlan& plan) {
     begin(plan);
@@ -106,7 +58,7 @@ class RowEmitter {
     plan.launch.emplace();
     const Dim row_count = rows_.outer * rows_.inner;
     const std::string_view type = writer_.index_type();
-    if (group_ == warp) {
+    if (rows_.by_warp()) {
       plan.launch->grid[0] = ceildiv(row_count, Dim(rows_per_warp_block));
       plan.launch->block = {warp, rows_per_warp_block, 1};
       writer_.line(
@@ -117,7 +69,7 @@ class RowEmitter {
       plan.launch->block = {block_threads, 1, 1};
       writer_.line(concat("const ", type, " row = blockIdx.x;"));
     }
-    if (kept_ > 0) writer_.line(concat(register_type(dtype_), " x[", kept_, "];"));
+    if (rows_.kept > 0) writer_.line(concat(register_type(dtype_), " x[", rows_.kept, "];"));
   }
 
   std::string linear(const std::string& j) const {
@@ -132,25 +84,25 @@ class RowEmitter {
   void for_each(bool first_pass, Each each) {
     const std::string_view type = writer_.index_type();
     const std::string length = writer_.dim(rows_.length);
-    if (kept_ > 0) {
+    if (rows_.kept > 0) {
       writer_.line("#pragma unroll");
-      writer_.open(concat("for (int k = 0; k < ", kept_, "; ++k) {"));
-      writer_.line(concat("const ", type, " j = (int)threadIdx.x + k * ", group_, ";"));
-      if (!rows_.length.is(static_cast<int64_t>(kept_) * group_))
+      writer_.open(concat("for (int k = 0; k < ", rows_.kept, "; ++k) {"));
+      writer_.line(concat("const ", type, " j = (int)threadIdx.x + k * ", rows_.group, ";"));
+      if (!rows_.length.is(static_cast<int64_t>(rows_.kept) * rows_.group))
         writer_.line(concat("if (j >= ", length, ") continue;"));
     } else {
-      writer_.open(concat("for (", type, " j = (int)threadIdx.x; j < ", length, "; j += ", group_, ") {"));
+      writer_.open(concat("for (", type, " j = (int)threadIdx.x; j < ", length, "; j += ", rows_.group, ") {"));
     }
     emitter_.push_scope();
     const Position at = Position::at(writer_.temporary(type, "i", linear("j")));
     const Value* operand = operation_.operand(0);
     std::string x;
-    if (kept_ > 0 && !first_pass) {
+    if (rows_.kept > 0 && !first_pass) {
       x = writer_.temporary(register_type(dtype_), "v", "x[k]");
       emitter_.bind(operand, x);
     } else {
       x = emitter_.element(operand, at);
-      if (kept_ > 0) writer_.line(concat("x[k] = ", x, ";"));
+      if (rows_.kept > 0) writer_.line(concat("x[k] = ", x, ";"));
     }
     each(at, x);
     emitter_.unbind(operand);
@@ -166,7 +118,7 @@ class RowEmitter {
     writer_.declare(concat("__device__ __forceinline__ ", type, " ", name, "(", type, " a) {\n",
                            "  for (int lane = 16; lane > 0; lane >>= 1) {\n    const ", type,
                            " b = __shfl_xor_sync(0xffffffffu, a, lane);\n    a = ", combine, ";\n  }\n  return a;\n}"));
-    if (group_ == warp) return concat(name, "(", value, ")");
+    if (rows_.by_warp()) return concat(name, "(", value, ")");
     const std::string block_name = concat("rtx_block_", what, "_", suffix);
     writer_.declare(concat("__device__ __forceinline__ ", type, " ", block_name, "(", type, " value) {\n  __shared__ ",
                            type, " parts[", block_threads / warp, "];\n  const ", type, " part = ", name,
@@ -275,9 +227,8 @@ class RowEmitter {
   KernelWriter& writer_;
   const Block& body_;
   const Operation& operation_;
-  Rows rows_;
+  RowShape rows_;
   ElementEmitter emitter_;
-  int group_ = warp, kept_ = 0;
   DType dtype_, sum_dtype_;
 };
 
@@ -302,7 +253,7 @@ Result<KernelPlan> plan_row(const Block& body, const PlanContext& context) {
   const Operation* operation = find_only(body, is_row_op);
   if (!operation) return refuse("row", "the body does not have exactly one row operation");
   RTX_TRY(check_elementwise("row", body, operation));
-  const std::optional<Rows> rows = rows_of(*operation);
+  const std::optional<RowShape> rows = row_shape_of(*operation, context.symbols);
   if (!rows) return refuse("row", "the reduced axes are not neighbours");
   const Dim count = operation->result()->type.element_count();
   for (const Value* result : body.terminator()->operands()) {
@@ -313,20 +264,20 @@ Result<KernelPlan> plan_row(const Block& body, const PlanContext& context) {
   KernelWriter writer(!narrow, context.symbols);
   RowEmitter emitter(writer, body, *operation, *rows);
   KernelPlan plan = KernelPlan::for_body(
-      "row", concat(emitter.group() == warp ? "warp" : "block", ".k", emitter.kept(), narrow ? ".i32" : ".i64"), body);
+      "row", concat(rows->by_warp() ? "warp" : "block", ".k", rows->kept, narrow ? ".i32" : ".i64"), body);
   emitter.emit(plan);
   finish_launch(plan, writer, body);
   plan.flops = elementwise_flops(body) + row_flops(*operation);
   plan.bytes = traffic_bytes(body);
   const std::string length = concat("a row has ", rows->length.str(), " elements");
-  if (emitter.group() != warp)
+  if (!rows->by_warp())
     plan.considered.push_back(
         {"a warp a row", -1, false, concat(length, ", not known to be at most ", longest_warp_row), {}});
-  if (emitter.kept() == 0)
+  if (rows->kept == 0)
     plan.considered.push_back({"rows in registers",
                                -1,
                                false,
-                               concat(length, ", not known to be at most ", most_kept_elements * emitter.group()),
+                               concat(length, ", not known to be at most ", most_kept_elements * rows->group),
                                {}});
   return plan;
 }

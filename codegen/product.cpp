@@ -1,5 +1,8 @@
 #include "codegen/product.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "codegen/emit/scalar_ops.h"
 #include "codegen/plan_common.h"
 
@@ -14,6 +17,37 @@ bool keeps_order(const Value& value, const Dim& count) {
     if (!(user.result()->type.element_count() == count) || !keeps_order(*user.result(), count)) return false;
   }
   return true;
+}
+
+// The axis along which a slice with steps of 1 takes less than everything.
+std::optional<size_t> only_axis(const Operation& slice) {
+  const Shape &from = slice.operand(0)->type.shape, &to = slice.result()->type.shape;
+  const std::vector<int64_t>& steps = slice.attributes.integers("steps");
+  std::optional<size_t> axis;
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (steps[i] != 1) return std::nullopt;
+    if (from[i] == to[i]) continue;
+    if (axis) return std::nullopt;
+    axis = i;
+  }
+  return axis;
+}
+
+// The slices that the product is cut into; none if that is not all that is done to it.
+std::vector<const Value*> parts_of(const Value& product) {
+  const size_t count = product.uses().size(), last = product.type.shape.size() - 1;
+  std::vector<const Value*> parts(count);
+  for (const Use& use : product.uses()) {
+    const Operation& slice = *use.user;
+    if (!slice.is(Op::slice) || only_axis(slice) != last) return {};
+    const Dim& width = slice.result()->type.shape.back();
+    if (!(width * Dim(static_cast<int64_t>(count)) == product.type.shape.back())) return {};
+    for (size_t i = 0; i < count; ++i) {
+      if (slice.attributes.dims("starts").back() == width * Dim(static_cast<int64_t>(i))) parts[i] = slice.result();
+    }
+  }
+  if (std::find(parts.begin(), parts.end(), nullptr) != parts.end()) return {};
+  return parts;
 }
 
 }  // namespace
@@ -44,15 +78,60 @@ Result<Product> product_of(const Operation& matmul) {
   return result;
 }
 
-Result<void> check_epilogue(const Block& body, const Operation& matmul) {
+Result<Epilogue> epilogue_of(const Block& body, const Operation& matmul) {
   RTX_TRY(check_elementwise("contract", body, &matmul));
-  const Dim count = matmul.result()->type.element_count();
+  const Type& type = matmul.result()->type;
+  Epilogue epilogue{parts_of(*matmul.result()), type.shape.back()};
+  if (epilogue.parts.empty()) epilogue.parts.push_back(matmul.result());
+  epilogue.columns = epilogue.parts[0]->type.shape.back();
+  const Dim count = epilogue.parts[0]->type.element_count();
   for (const Value* result : body.terminator()->operands()) {
     if (!(result->type.element_count() == count)) return refuse("contract", "a result has another size");
   }
-  if (!keeps_order(*matmul.result(), count))
-    return refuse("contract", "an element needs more than its own of the product");
-  return Ok{};
+  for (const Value* part : epilogue.parts) {
+    if (!keeps_order(*part, count)) return refuse("contract", "an element needs more than its own of the product");
+  }
+  return epilogue;
+}
+
+void slice_before_elementwise(Block& body) {
+  const auto& operations = body.operations();
+  for (auto position = operations.rbegin(); position != operations.rend();) {
+    Operation* slice = position->get();
+    ++position;
+    if (!slice->is(Op::slice)) continue;
+    Operation* work = slice->operand(0)->def();
+    const std::optional<size_t> axis = only_axis(*slice);
+    if (!work || axis != slice->result()->type.shape.size() - 1) continue;
+    const bool keeps_columns = work->is(Op::reshape) && work->operand(0)->type.rank() > 0 &&
+                               work->operand(0)->type.shape.back() == work->result()->type.shape.back();
+    if (!is_scalar_op(work->op) && !keeps_columns) continue;
+    std::vector<Value*> operands;
+    for (Value* operand : work->operands()) {
+      const Shape& shape = operand->type.shape;
+      if (shape.empty() || shape.back().is(1)) {
+        operands.push_back(operand);
+        continue;
+      }
+      AttributeList attributes;
+      Shape starts(shape.size(), Dim(0)), sizes = shape;
+      starts.back() = slice->attributes.dims("starts").back();
+      sizes.back() = slice->result()->type.shape.back();
+      attributes.set("starts", starts);
+      attributes.set("sizes", sizes);
+      attributes.set("steps", std::vector<int64_t>(shape.size(), 1));
+      operands.push_back(
+          body.insert(slice, Op::slice, {operand}, std::move(attributes), {{operand->type.dtype, sizes}})->result());
+    }
+    AttributeList attributes = work->attributes;
+    if (keeps_columns) attributes.set("shape", slice->result()->type.shape);
+    Operation* moved = body.insert(slice, work->op, std::move(operands), std::move(attributes),
+                                   {{work->result()->type.dtype, slice->result()->type.shape}});
+    slice->result()->replace_all_uses_with(moved->result());
+    body.erase(slice);
+    if (work->unused()) body.erase(work);
+    position = operations.rbegin();
+  }
 }
 
 }  // namespace rtx::codegen

@@ -21,9 +21,20 @@ struct Product {
 // Refuses (E441) batches that broadcast in part: their matrices do not lie evenly.
 Result<Product> product_of(const Operation& matmul);
 
-// A refusal unless every value between the matmul and the results of the body is computed element by element in the
-// order of its elements, so that one of them needs only its own element of the product. Other operands of those
-// operations may be anything that is computed element by element.
-Result<void> check_epilogue(const Block& body, const Operation& matmul);
+// What follows a matmul in its kernel. Elements of the results are computed from the elements of `parts` at the same
+// place: the product itself, or slices of equal width that it is cut into along its columns, in order (a gate and what
+// it is multiplied with).
+struct Epilogue {
+  std::vector<const Value*> parts;
+  Dim columns;  // of a part
+};
+
+// Refuses bodies where an element of a result needs more than that. Other operands of the operations may be anything
+// that is computed element by element.
+Result<Epilogue> epilogue_of(const Block& body, const Operation& matmul);
+
+// slice(f(x, y)) -> f(slice(x), slice(y)) for slices along the last axis of elementwise operations, and of reshapes
+// that keep it: so the slices of a product with a bias become slices of the product.
+void slice_before_elementwise(Block& body);
 
 }  // namespace rtx::codegen

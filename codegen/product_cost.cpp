@@ -25,10 +25,15 @@ std::vector<Work> library_launches(const Block& body, const Operation& matmul, c
 
 std::optional<ProductCost> cost_of_product(const Block& body, const Operation& matmul, const Product& product,
                                            const SymbolRanges& symbols) {
+  const std::vector<Work> launches = library_launches(body, matmul, product);
   const std::optional<int64_t> own = estimate_ns(own_launches(body, product), symbols);
-  const std::optional<int64_t> library = estimate_ns(library_launches(body, matmul, product), symbols);
-  if (!own || !library) return std::nullopt;
-  return ProductCost{*own, *library};
+  const std::optional<int64_t> library = estimate_ns(launches, symbols);
+  if (!own || !library || launches.size() < 2) return std::nullopt;
+  // The next kernel reads the product in place of the result, and stores the result.
+  Work next = launches[1];
+  next.bytes = next.bytes - byte_count(matmul.result()->type);
+  const std::optional<int64_t> in_next = estimate_ns(std::vector<Work>{launches[0], next}, symbols);
+  return ProductCost{*own, *library, in_next.value_or(*library) - static_cast<int64_t>(package::launch_ns)};
 }
 
 }  // namespace rtx::codegen

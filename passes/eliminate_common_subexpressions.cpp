@@ -59,28 +59,31 @@ struct SameOperation {
 
 }  // namespace
 
+bool eliminate_common_subexpressions(Block& block) {
+  bool changed = false;
+  std::unordered_set<Operation*, SameHash, SameOperation> seen;
+  for (Operation* operation = block.size() > 0 ? block.operations().front().get() : nullptr; operation;) {
+    Operation* next = block.next(operation);
+    if (!operation->is(Op::yield) && !operation->body()) {
+      auto [first, inserted] = seen.insert(operation);
+      if (!inserted) {
+        for (size_t i = 0; i < operation->result_count(); ++i) {
+          Value* kept = (*first)->result(i);
+          if (kept->name.empty()) kept->name = operation->result(i)->name;
+          operation->result(i)->replace_all_uses_with(kept);
+        }
+        block.erase(operation);
+        changed = true;
+      }
+    }
+    operation = next;
+  }
+  return changed;
+}
+
 Result<bool> eliminate_common_subexpressions(Module& module, PassContext&) {
   bool changed = false;
-  for (auto& function : module.functions) {
-    std::unordered_set<Operation*, SameHash, SameOperation> seen;
-    Block& block = function->block;
-    for (Operation* operation = block.size() > 0 ? block.operations().front().get() : nullptr; operation;) {
-      Operation* next = block.next(operation);
-      if (!operation->is(Op::yield) && !operation->body()) {
-        auto [first, inserted] = seen.insert(operation);
-        if (!inserted) {
-          for (size_t i = 0; i < operation->result_count(); ++i) {
-            Value* kept = (*first)->result(i);
-            if (kept->name.empty()) kept->name = operation->result(i)->name;
-            operation->result(i)->replace_all_uses_with(kept);
-          }
-          block.erase(operation);
-          changed = true;
-        }
-      }
-      operation = next;
-    }
-  }
+  for (auto& function : module.functions) changed = eliminate_common_subexpressions(function->block) || changed;
   return changed;
 }
 

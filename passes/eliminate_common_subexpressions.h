@@ -7,5 +7,7 @@
 namespace rtx {
 
 Result<bool> eliminate_common_subexpressions(Module& module, PassContext& context);
+// Of one block; returns whether anything changed.
+bool eliminate_common_subexpressions(Block& block);
 
 }  // namespace rtx

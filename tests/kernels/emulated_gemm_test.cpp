@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "codegen/plan_kernel.h"
+#include "codegen/product.h"
 #include "ir/text.h"
 #include "tests/kernels/emulator.h"
 
@@ -15,7 +16,7 @@ namespace rtx::testing {
 namespace {
 
 // What may be done to the elements of the product.
-enum class Epilogue { none, bias_gelu, residual, reshaped_silu, two_results, cast };
+enum class Epilogue { none, bias_gelu, residual, reshaped_silu, two_results, cast, gate, quarters };
 
 struct Case {
   std::string name;
@@ -55,6 +56,13 @@ std::unique_ptr<Block> make_body(const Form& form) {
   Value* product =
       make(Op::matmul, {lhs, rhs}, {{"transpose_lhs", form.transpose_lhs}, {"transpose_rhs", form.transpose_rhs}});
   const Type type = product->type;
+  auto part = [&](Value* value, int64_t index, const Dim& width) {
+    Shape starts(type.shape.size(), Dim(0)), sizes = type.shape;
+    starts.back() = width * Dim(index);
+    sizes.back() = width;
+    return make(Op::slice, {value},
+                {{"starts", starts}, {"sizes", sizes}, {"steps", std::vector<int64_t>(sizes.size(), 1)}});
+  };
   std::vector<Value*> results = {product};
   switch (form.epilogue) {
     case Epilogue::none:
@@ -80,12 +88,25 @@ std::unique_ptr<Block> make_body(const Form& form) {
       results = {scaled, make(Op::tanh, {scaled}), product};
       break;
     }
+    case Epilogue::gate: {
+      const Dim half = *form.n.divided_by(Dim(2));
+      Value* sum = make(Op::add, {product, body->add_argument({form.dtype, {form.n}})});
+      results = {make(Op::mul, {make(Op::silu, {part(sum, 0, half)}), part(sum, 1, half)})};
+      break;
+    }
+    case Epilogue::quarters: {
+      const Dim quarter = *form.n.divided_by(Dim(4));
+      Value* low = make(Op::sub, {part(product, 0, quarter), part(product, 1, quarter)});
+      results = {low, make(Op::sub, {part(product, 2, quarter), part(product, 3, quarter)})};
+      break;
+    }
     case Epilogue::cast:
       results = {
           make(Op::cast, {product}, {{"to", form.dtype == DType::f64 ? DType::f16 : DType::f64}, {"saturate", true}})};
       break;
   }
   body->insert(nullptr, Op::yield, results, {}, {});
+  codegen::slice_before_elementwise(*body);
   return body;
 }
 
@@ -194,6 +215,13 @@ TEST_CASE("own products compute what the evaluator says, whatever the sizes, lay
     cases.add({t, {b}, {b}, m, n, k, false, true, Epilogue::two_results}, {ragged, whole});
     cases.add({t, {}, {}, m, n, k, false, false, Epilogue::reshaped_silu}, {ragged, ones, empty});
     cases.add({t, {b}, {}, m, n, k, true, false, Epilogue::cast}, {ragged});
+    for (bool rhs : {false, true}) {
+      cases.add({t, {}, {}, m, Dim(2) * n, k, false, rhs, Epilogue::gate}, {ragged, whole, ones, empty}, ".p2");
+      cases.add({t, {b}, {b}, few, Dim(2) * n, 24, false, rhs, Epilogue::gate},
+                {{{"b", 2}, {"few", 11}, {"n", 72}}, {{"b", 2}, {"few", 3}, {"n", 37}}}, "16x64");
+      cases.add({t, {}, {}, many, 272, 40, false, rhs, Epilogue::gate}, {{{"many", 150}}}, ".p2");
+      cases.add({t, {}, {}, m, Dim(4) * n, k, false, rhs, Epilogue::quarters}, {ragged, whole}, ".p4");
+    }
     cases.add({t, {}, {}, m, n, k}, {{{"m", 0}, {"n", 5}, {"k", 3}}, {{"m", 5}, {"n", 0}, {"k", 3}}});
   }
   cases.run();
