@@ -16,8 +16,8 @@ struct Sections {
 // `symbols` is the binding for which sizes are given, in manifest order.
 std::string inspect_text(const package::Package& package, std::span<const int64_t> symbols, const Sections& sections);
 
-// One object, indented by two; keys in a fixed order.
-std::string inspect_json(const package::Package& package, std::span<const int64_t> symbols);
+// One object, indented by two; keys in a fixed order. Estimates are for `gpu`.
+std::string inspect_json(const package::Package& package, std::span<const int64_t> symbols, const package::Gpu& gpu);
 
 // "input x", "weight 'w'", "arena[3]", "output y"
 std::string buffer_text(const package::Manifest& manifest, const package::Program& program, uint32_t buffer);

@@ -1,3 +1,5 @@
+#include <array>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/inspect.h"
@@ -7,7 +9,9 @@ namespace rtx::cli {
 
 namespace {
 
+using package::Decision;
 using package::Formula;
+using package::Gpu;
 using package::Kernel;
 using package::Launch;
 using package::Manifest;
@@ -51,7 +55,27 @@ Json memory_json(const Program& program, std::span<const int64_t> symbols) {
           {"counter_bytes", report->counter_bytes}};
 }
 
-Json program_json(const Manifest& manifest, const Program& program, std::span<const int64_t> symbols) {
+Json estimate_json(std::span<const package::PlannedWork> launches, std::span<const int64_t> symbols, const Gpu& gpu) {
+  const Result<double> ns = package::estimate_ns(launches, symbols, gpu);
+  return ns ? Json(static_cast<int64_t>(*ns)) : Json(nullptr);
+}
+
+Json decisions_json(const Manifest& manifest, const std::vector<uint32_t>& positions, std::span<const int64_t> symbols,
+                    const Gpu& gpu) {
+  Json list = Json::array();
+  for (uint32_t position : positions) {
+    const Decision& decision = manifest.decisions[position];
+    list.push_back(
+        {{"subject", decision.subject},
+         {"operand", decision.operand ? Json(*decision.operand) : Json(nullptr)},
+         {"chosen", decision.chosen},
+         {"reason", decision.reason},
+         {"estimated_ns", decision.launches.empty() ? Json(nullptr) : estimate_json(decision.launches, symbols, gpu)}});
+  }
+  return list;
+}
+
+Json program_json(const Manifest& manifest, const Program& program, std::span<const int64_t> symbols, const Gpu& gpu) {
   std::vector<int64_t> low, high;
   for (const Symbol& symbol : manifest.symbols) {
     low.push_back(symbol.min);
@@ -69,7 +93,8 @@ Json program_json(const Manifest& manifest, const Program& program, std::span<co
                      {"operands", buffers(step.operands)},
                      {"results", buffers(step.results)},
                      {"scratch", buffers(step.scratch)},
-                     {"origins", step.origins}});
+                     {"origins", step.origins},
+                     {"decisions", decisions_json(manifest, step.decisions, symbols, gpu)}});
   }
   Json when = nullptr;
   if (program.when) when = {{"input", program.inputs[program.when->input].name}, {"value", program.when->value}};
@@ -96,11 +121,14 @@ Json launch_json(const Launch& launch, std::span<const int64_t> symbols) {
                          {"stack_bytes", r.stack_bytes},
                          {"blocks_per_sm", r.blocks_per_sm},
                          {"occupancy", r.occupancy}});
-  return {{"function", launch.function},     {"grid", std::move(grid)},
-          {"block", launch.block},           {"shared_bytes", value_json(launch.shared_bytes, symbols)},
+  return {{"function", launch.function},
+          {"grid", std::move(grid)},
+          {"block", launch.block},
+          {"shared_bytes", value_json(launch.shared_bytes, symbols)},
           {"workspace_bytes", value_json(launch.workspace_bytes, symbols)},
           {"counters", value_json(launch.counters, symbols)},
-          {"code_bytes", launch.code_bytes}, {"resources", std::move(resources)}};
+          {"code_bytes", launch.code_bytes},
+          {"resources", std::move(resources)}};
 }
 
 Json matmul_json(const MatmulCall& call, std::span<const int64_t> symbols) {
@@ -110,7 +138,7 @@ Json matmul_json(const MatmulCall& call, std::span<const int64_t> symbols) {
           {"transpose_rhs", call.transpose_rhs}};
 }
 
-Json kernels_json(const Manifest& manifest, std::span<const int64_t> symbols) {
+Json kernels_json(const Manifest& manifest, std::span<const int64_t> symbols, const Gpu& gpu) {
   const std::vector<int64_t> launches = count_launches(manifest);
   Json list = Json::array();
   for (size_t i = 0; i < manifest.kernels.size(); ++i) {
@@ -122,6 +150,9 @@ Json kernels_json(const Manifest& manifest, std::span<const int64_t> symbols) {
                     {"launches", launches[i]},
                     {"flops", value_json(kernel.flops, symbols)},
                     {"bytes", value_json(kernel.bytes, symbols)},
+                    {"plan", kernel.plan},
+                    {"estimated_ns", estimate_json(std::array{kernel.work()}, symbols, gpu)},
+                    {"decisions", decisions_json(manifest, kernel.decisions, symbols, gpu)},
                     {"launch", kernel.launch ? launch_json(*kernel.launch, symbols) : Json(nullptr)},
                     {"matmul", kernel.matmul ? matmul_json(*kernel.matmul, symbols) : Json(nullptr)},
                     {"body", kernel.body}});
@@ -131,7 +162,7 @@ Json kernels_json(const Manifest& manifest, std::span<const int64_t> symbols) {
 
 }  // namespace
 
-std::string inspect_json(const Package& package, std::span<const int64_t> symbols) {
+std::string inspect_json(const Package& package, std::span<const int64_t> symbols, const Gpu& gpu) {
   const Manifest& m = package.manifest;
   Json dims = Json::array(), chosen = Json::object(), weights = Json::array(), programs = Json::array();
   for (size_t i = 0; i < m.symbols.size(); ++i) {
@@ -147,7 +178,7 @@ std::string inspect_json(const Package& package, std::span<const int64_t> symbol
                        {"shape", entry->second.shape},
                        {"bytes", entry->second.bytes}});
   }
-  for (const Program& program : m.programs) programs.push_back(program_json(m, program, symbols));
+  for (const Program& program : m.programs) programs.push_back(program_json(m, program, symbols, gpu));
   const Json root = {{"package", package.path},
                      {"producer", m.producer},
                      {"manifest_sha256", package.manifest_sha256},
@@ -156,9 +187,11 @@ std::string inspect_json(const Package& package, std::span<const int64_t> symbol
                      {"code_bytes", package.fatbin.size()},
                      {"dims", std::move(dims)},
                      {"chosen_dims", std::move(chosen)},
+                     {"estimates_for", gpu.arch},
+                     {"tuning_table", m.tuning_table.empty() ? Json(nullptr) : Json(m.tuning_table)},
                      {"weights", std::move(weights)},
                      {"programs", std::move(programs)},
-                     {"kernels", kernels_json(m, symbols)}};
+                     {"kernels", kernels_json(m, symbols, gpu)}};
   // Names come from untrusted files: bytes that are not UTF-8 are replaced instead of throwing.
   return root.dump(2, ' ', false, Json::error_handler_t::replace);
 }

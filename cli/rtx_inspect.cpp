@@ -7,6 +7,7 @@
 #include "cli/inspect.h"
 #include "cli/run_inputs.h"
 #include "cli/tool.h"
+#include "cli/why.h"
 
 namespace rtx::cli {
 namespace {
@@ -27,6 +28,7 @@ int run(int argc, char** argv) {
   bool json = false, verify = false, all = false;
   Sections sections;
   std::vector<std::string> dims;
+  std::string why, target;
   tool.app.add_option("package", path, "Package folder, or a safetensors file")->required();
   tool.app.add_flag("--json", json, "Print everything as one JSON object");
   tool.app.add_flag("--kernels", sections.kernels, "Add the kernels with what the compiler measured for each arch");
@@ -35,10 +37,22 @@ int run(int argc, char** argv) {
   tool.app.add_flag("--weights", sections.weights, "Add the weights");
   tool.app.add_flag("--all", all, "Add all of these");
   tool.app
-      .add_option(
-          "--dim", dims,
-          "NAME=SIZE of a named dim for the memory figures (default: its opt, else its least size above 0). Repeatable")
+      .add_option("--dim", dims,
+                  "NAME=SIZE of a named dim for memory and estimates (default: its opt, else its least size above 0). "
+                  "Repeatable")
       ->allow_extra_args(false);
+  CLI::Option* const why_option =
+      tool.app
+          .add_option(
+              "--why", why,
+              "Print what was considered for each step and why it was taken or not, with estimates; for a step's "
+              "number, a kernel's name or part of an ONNX node's name, for those alone")
+          ->expected(0, 1)
+          ->type_name("[STEP|KERNEL|NODE]");
+  tool.app
+      .add_option("--target", target,
+                  "Architecture whose GPU the estimates are for (default: the package's first one, else sm_120)")
+      ->type_name("ARCH");
   tool.app.add_flag("--verify", verify, "Check the hashes of all files, the weights included");
   return tool.run(argc, argv, [&]() -> Result<void> {
     std::error_code not_there;
@@ -46,8 +60,14 @@ int run(int argc, char** argv) {
     RTX_ASSIGN(const package::Package package, package::open_package(path, {.verify_weights = verify}));
     RTX_ASSIGN(const runtime::SymbolValues values, parse_dims(dims));
     RTX_ASSIGN(const std::vector<int64_t> symbols, runtime::choose_symbols(package.manifest, values));
+    RTX_ASSIGN(const package::Gpu gpu, choose_gpu(package.manifest, target));
     if (json) {
-      fmt::print("{}\n", inspect_json(package, symbols));
+      fmt::print("{}\n", inspect_json(package, symbols, gpu));
+      return Ok{};
+    }
+    if (why_option->count() > 0) {
+      RTX_ASSIGN(const std::string text, why_text(package.manifest, symbols, gpu, why));
+      fmt::print("{}", text);
       return Ok{};
     }
     if (all) sections = {true, true, true, true};

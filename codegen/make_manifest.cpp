@@ -1,6 +1,7 @@
 #include "codegen/make_manifest.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/text.h"
 
@@ -21,6 +22,7 @@ class ManifestMaker {
     }
     symbols_ = manifest_.symbol_names();
     manifest_.weights = plan_.weights;
+    manifest_.tuning_table = plan_.tuning_table;
     for (const KernelPlan& kernel : plan_.kernels) {
       RTX_ASSIGN(package::Kernel made, make_kernel(kernel, with_launches));
       manifest_.determinism = std::min(manifest_.determinism, made.determinism);
@@ -42,7 +44,7 @@ class ManifestMaker {
     return parsed;
   }
 
-  Result<package::Kernel> make_kernel(const KernelPlan& plan, bool with_launches) const {
+  Result<package::Kernel> make_kernel(const KernelPlan& plan, bool with_launches) {
     package::Kernel kernel;
     kernel.name = plan.name;
     kernel.kind = plan.key.kind;
@@ -52,6 +54,10 @@ class ManifestMaker {
     kernel.determinism = with_launches ? plan.determinism : package::Determinism::batch_invariant;
     RTX_ASSIGN(kernel.flops, formula(plan.flops));
     RTX_ASSIGN(kernel.bytes, formula(plan.bytes));
+    kernel.plan = plan.key.tile;
+    kernel.unit = plan.unit;
+    kernel.percent = plan.percent;
+    RTX_ASSIGN(kernel.decisions, intern(plan.considered));
     if (!with_launches) return kernel;
     if (plan.launch) {
       package::Launch launch;
@@ -94,7 +100,7 @@ class ManifestMaker {
     return spec;
   }
 
-  Result<package::Program> make_program(const Function& function, const ProgramPlan& plan) const {
+  Result<package::Program> make_program(const Function& function, const ProgramPlan& plan) {
     package::Program program;
     program.name = plan.name;
     for (size_t i = 0; i < function.block.argument_count(); ++i) {
@@ -118,15 +124,55 @@ class ManifestMaker {
       RTX_ASSIGN(Formula bytes, formula(buffer.bytes));
       program.buffers.push_back({buffer.kind, buffer.index, std::move(bytes)});
     }
-    for (const StepPlan& step : plan.steps)
-      program.steps.push_back({step.kernel, step.operands, step.results, step.scratch, step.origins});
+    for (const StepPlan& step : plan.steps) {
+      RTX_ASSIGN(std::vector<uint32_t> decisions, intern(step.decisions));
+      program.steps.push_back(
+          {step.kernel, step.operands, step.results, step.scratch, step.origins, std::move(decisions)});
+    }
     return program;
+  }
+
+  // Positions in the list of decisions, each of which stands there once.
+  Result<std::vector<uint32_t>> intern(const std::vector<Decision>& decisions) {
+    std::vector<uint32_t> positions;
+    for (const Decision& decision : decisions) {
+      const auto [known, is_new] =
+          known_decisions_.try_emplace(decision.str(), static_cast<uint32_t>(manifest_.decisions.size()));
+      if (is_new) {
+        RTX_ASSIGN(package::Decision made, make_decision(decision));
+        manifest_.decisions.push_back(std::move(made));
+      }
+      if (std::find(positions.begin(), positions.end(), known->second) == positions.end())
+        positions.push_back(known->second);
+    }
+    return positions;
+  }
+
+  Result<package::Decision> make_decision(const Decision& decision) const {
+    package::Decision made;
+    made.subject = shortened(decision.subject, package::longest_decision_subject);
+    if (decision.operand >= 0) made.operand = static_cast<uint32_t>(decision.operand);
+    made.chosen = decision.chosen;
+    made.reason = shortened(decision.reason, package::longest_decision_reason);
+    for (const Work& work : decision.launches) {
+      package::PlannedWork planned{work.unit, work.percent, {}, {}};
+      RTX_ASSIGN(planned.flops, formula(work.flops));
+      RTX_ASSIGN(planned.bytes, formula(work.bytes));
+      made.launches.push_back(std::move(planned));
+    }
+    return made;
+  }
+
+  // Reasons are ASCII: names of operations and dims, shapes, numbers.
+  static std::string shortened(const std::string& text, size_t longest) {
+    return text.size() <= longest ? text : concat(text.substr(0, longest - 3), "...");
   }
 
   const Module& module_;
   const ModulePlan& plan_;
   package::Manifest manifest_;
   std::vector<std::string> symbols_;
+  std::map<std::string, uint32_t> known_decisions_;  // by Decision::str()
 };
 
 }  // namespace

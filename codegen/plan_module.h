@@ -26,6 +26,7 @@ struct ModulePlan {
   std::vector<KernelPlan> kernels;  // in order of first use; equal bodies share one
   std::vector<std::string> weights;
   std::vector<ProgramPlan> programs;
+  std::string tuning_table;  // SHA-256 of the table that plans were chosen by; empty: none
 
   std::string str() const;
 };

@@ -12,6 +12,7 @@
 
 #include "base/dtype.h"
 #include "base/result.h"
+#include "runtime/package/decision.h"
 #include "runtime/package/formula.h"
 
 namespace rtx::package {
@@ -57,7 +58,7 @@ struct Launch {
   std::string function;  // extern "C" name
   std::array<Formula, 3> grid;
   std::array<int, 3> block = {1, 1, 1};
-  Formula shared_bytes;  // dynamic
+  Formula shared_bytes;     // dynamic
   Formula workspace_bytes;  // of the arena, during the step; none if the text is "0"
   Formula counters;         // u32, zero between launches, of one step alone; none if the text is "0"
   std::vector<Formula> scalars;
@@ -88,10 +89,16 @@ struct Kernel {
   std::string cache_key;  // SHA-256 of everything the code depends on but the architecture
   std::string body;       // the IR this kernel computes (ir print_body); what the CPU device runs
   Determinism determinism = Determinism::run_to_run;
-  Formula flops, bytes;  // arithmetic and DRAM traffic of one launch
+  std::string plan;               // how the work is cut: "v4.i32", "cublaslt"
+  Formula flops, bytes;           // arithmetic and DRAM traffic of one launch
+  MathUnit unit = MathUnit::f32;  // for estimates, with the share of its peak that is reached
+  int percent = 50;
+  std::vector<uint32_t> decisions;  // of Manifest::decisions: the plans considered
   // Exactly one, or neither in a package for the CPU device alone.
   std::optional<Launch> launch;
   std::optional<MatmulCall> matmul;
+
+  PlannedWork work() const { return {unit, percent, flops, bytes}; }
   bool operator==(const Kernel&) const = default;
 };
 
@@ -113,6 +120,7 @@ struct Step {
   std::vector<uint32_t> operands, results;  // buffers
   std::vector<uint32_t> scratch;            // buffers: the workspace and the counters, those that the kernel has
   std::vector<std::string> origins;         // ONNX nodes, for messages
+  std::vector<uint32_t> decisions;          // of Manifest::decisions: why it is a step of its own
   bool operator==(const Step&) const = default;
 };
 
@@ -150,6 +158,8 @@ struct Manifest {
   std::vector<Symbol> symbols;
   std::vector<std::string> weights;  // tensor names in weights.safetensors
   std::vector<FileEntry> files;      // every file but the manifest, by name
+  std::string tuning_table;          // SHA-256 of the tuning table that plans were chosen by; empty: none
+  std::vector<Decision> decisions;   // each once
   std::vector<Kernel> kernels;
   std::vector<Program> programs;
 

@@ -173,6 +173,11 @@ class Fields {
   std::vector<bool> taken_;
 };
 
+// A decision; its formulas are over the symbols of the decoder.
+Decision decode_decision(Decoder& decoder, const YamlNode& node);
+// Positions in a list of `count` decisions, each once.
+std::vector<uint32_t> decode_decision_list(Decoder& decoder, const YamlNode* node, size_t count);
+
 // A program; `manifest` holds all that stands before the programs.
 Program decode_program(Decoder& decoder, const YamlNode& node, const Manifest& manifest);
 

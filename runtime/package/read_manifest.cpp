@@ -110,15 +110,21 @@ MatmulCall decode_matmul(Decoder& d, const YamlNode& node) {
   return matmul;
 }
 
-Kernel decode_kernel(Decoder& d, const YamlNode& node, const std::vector<std::string>& archs) {
+Kernel decode_kernel(Decoder& d, const YamlNode& node, const Manifest& manifest) {
+  const std::vector<std::string>& archs = manifest.archs;
   Fields fields(d, node);
   Kernel kernel;
   kernel.name = d.string(fields["name"]);
   kernel.kind = d.string(fields["kind"]);
   kernel.cache_key = d.string(fields["cache_key"]);
   kernel.determinism = d.keyword(fields["determinism"], parse_determinism);
+  kernel.plan = d.string(fields["plan"]);
   kernel.flops = d.formula(fields["flops"]);
   kernel.bytes = d.formula(fields["bytes"]);
+  kernel.unit = d.keyword(fields["unit"], parse_math_unit);
+  kernel.percent = static_cast<int>(d.integer(fields["percent"], 1, 100));
+  if (const YamlNode* const decisions = fields.find("decisions"))
+    kernel.decisions = decode_decision_list(d, decisions, manifest.decisions.size());
   if (const YamlNode* const launch = fields.find("launch")) {
     kernel.launch = decode_launch(d, *launch);
     const YamlNode* const resources = fields["resources"];
@@ -167,8 +173,12 @@ Manifest decode_manifest(Decoder& d, const YamlNode& root) {
   manifest.files = d.list(files, [&](const YamlNode* n) { return decode_file(d, *n); });
   d.check_unique(files, manifest.files, [](const FileEntry& file) -> std::string_view { return file.name; });
 
+  if (const YamlNode* const table = fields.find("tuning_table"))
+    manifest.tuning_table = d.string(table, is_sha256, "64 lower-case hex digits");
+  manifest.decisions = d.list(fields["decisions"], [&](const YamlNode* n) { return decode_decision(d, *n); });
+
   const YamlNode* const kernels = fields["kernels"];
-  manifest.kernels = d.list(kernels, [&](const YamlNode* n) { return decode_kernel(d, *n, manifest.archs); });
+  manifest.kernels = d.list(kernels, [&](const YamlNode* n) { return decode_kernel(d, *n, manifest); });
   d.check_unique(kernels, manifest.kernels, [](const Kernel& kernel) -> std::string_view { return kernel.name; });
 
   const YamlNode* const programs = fields["programs"];

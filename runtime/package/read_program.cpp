@@ -103,6 +103,8 @@ Step decode_step(Decoder& d, const YamlNode& node, const Manifest& manifest, con
   step.scratch = d.list(scratch, buffer);
   if (!d.error) check_scratch(d, *scratch, step, manifest.kernels[step.kernel], program);
   step.origins = d.list(fields["origins"], [&](const YamlNode* n) { return d.string(n); });
+  if (const YamlNode* const decisions = fields.find("decisions"))
+    step.decisions = decode_decision_list(d, decisions, manifest.decisions.size());
   fields.finish();
   return step;
 }

@@ -57,13 +57,28 @@ std::string matmul_line(const MatmulCall& m) {
                 ", rhs_batch_stride: ", formula(m.rhs_batch_stride), ", dtype: ", to_string(m.dtype), "}");
 }
 
+std::string decision_line(const Decision& decision) {
+  const auto work = [](const PlannedWork& w) {
+    return concat("{unit: ", to_string(w.unit), ", percent: ", w.percent, ", flops: ", formula(w.flops),
+                  ", bytes: ", formula(w.bytes), "}");
+  };
+  return concat(
+      "{subject: ", quote_yaml(decision.subject), decision.operand ? concat(", operand: ", *decision.operand) : "",
+      ", chosen: ", decision.chosen ? "true" : "false", ", reason: ", quote_yaml(decision.reason),
+      decision.launches.empty() ? "" : concat(", launches: [", join(decision.launches, ", ", work), "]"), "}");
+}
+
 void write_kernel(std::string& out, const Kernel& kernel) {
   out += concat("  - name: ", quote_yaml(kernel.name), "\n");
   out += concat("    kind: ", quote_yaml(kernel.kind), "\n");
   out += concat("    cache_key: ", quote_yaml(kernel.cache_key), "\n");
   out += concat("    determinism: ", to_string(kernel.determinism), "\n");
+  out += concat("    plan: ", quote_yaml(kernel.plan), "\n");
   out += concat("    flops: ", formula(kernel.flops), "\n");
   out += concat("    bytes: ", formula(kernel.bytes), "\n");
+  out += concat("    unit: ", to_string(kernel.unit), "\n");
+  out += concat("    percent: ", kernel.percent, "\n");
+  if (!kernel.decisions.empty()) out += concat("    decisions: ", integers(kernel.decisions), "\n");
   if (kernel.launch) {
     out += concat("    launch: ", launch_line(*kernel.launch), "\n");
     write_lines(out, "    ", "resources", kernel.launch->resources, resources_line);
@@ -87,7 +102,8 @@ void write_program(std::string& out, const Program& program) {
   write_lines(out, "    ", "steps", program.steps, [](const Step& step) {
     return concat("{kernel: ", step.kernel, ", operands: ", integers(step.operands),
                   ", results: ", integers(step.results), ", scratch: ", integers(step.scratch),
-                  ", origins: ", strings(step.origins), "}");
+                  ", origins: ", strings(step.origins),
+                  step.decisions.empty() ? "" : concat(", decisions: ", integers(step.decisions)), "}");
   });
 }
 
@@ -105,6 +121,8 @@ std::string to_yaml(const Manifest& manifest) {
   write_lines(out, "", "files", manifest.files, [](const FileEntry& f) {
     return concat("{name: ", quote_yaml(f.name), ", bytes: ", f.bytes, ", sha256: ", quote_yaml(f.sha256), "}");
   });
+  if (!manifest.tuning_table.empty()) out += concat("tuning_table: ", quote_yaml(manifest.tuning_table), "\n");
+  write_lines(out, "", "decisions", manifest.decisions, decision_line);
   out += manifest.kernels.empty() ? "kernels: []\n" : "kernels:\n";
   for (const Kernel& kernel : manifest.kernels) write_kernel(out, kernel);
   out += manifest.programs.empty() ? "programs: []\n" : "programs:\n";

@@ -27,12 +27,19 @@ inline Manifest small_manifest() {
   auto f = [&](std::string_view text) { return Formula::parse(text, names).value(); };
   m.weights = {"encoder.weight"};
   m.files = {{"kernels.fatbin", 640, std::string(64, 'a')}, {"weights.safetensors", 1000, std::string(64, 'b')}};
+  m.tuning_table = std::string(64, 'e');
+  m.decisions = {{"merge", 1, false, "it is \"read\" 2 times", {}},
+                 {"own kernel", {}, true, "", {}},
+                 {"cublaslt", {}, false, "slower", {{MathUnit::tensor, 85, f("2*batch"), Formula(7)}, {}}}};
   Kernel add;
   add.name = "pointwise_01ab";
   add.kind = "pointwise";
   add.cache_key = std::string(64, 'c');
   add.body = "fusion {kind = \"pointwise\"} (%a: tensor<[batch, seq], f32>) {\n  yield %a\n}\n";
   add.determinism = Determinism::batch_invariant;
+  add.plan = "v4.i32";
+  add.percent = 40;
+  add.decisions = {1, 2};
   add.flops = f("batch*seq");
   add.bytes = f("8*batch*seq");
   Launch launch;
@@ -50,6 +57,7 @@ inline Manifest small_manifest() {
   matmul.kind = "contract";
   matmul.cache_key = std::string(64, 'd');
   matmul.body = "no newline at the end";
+  matmul.unit = MathUnit::tensor;
   matmul.flops = f("2*batch*seq*768");
   matmul.matmul =
       MatmulCall{f("batch"), f("seq"), Formula(768), Formula(64), false, true, f("64*seq"), Formula(0), DType::bf16};
@@ -60,13 +68,10 @@ inline Manifest small_manifest() {
   p.outputs = {{"out", DType::f32, {f("batch"), Formula(768)}}};
   p.slots = {f("4*batch*seq"), Formula(1024)};
   p.arena_lower_bound = f("4*batch*seq + 1024");
-  p.buffers = {{BufferKind::input, 0, f("8*batch*seq")},
-               {BufferKind::weight, 0, Formula(400)},
-               {BufferKind::arena, 1, Formula(1024)},
-               {BufferKind::output, 0, f("4*batch")},
-               {BufferKind::arena, 0, f("4*batch*seq")},
-               {BufferKind::counters, 0, f("8*batch")}};
-  p.steps = {{0, {0, 1}, {2}, {4, 5}, {"/encoder/Add_1", "it's \"quoted\""}}, {1, {2, 1}, {3}, {}, {}}};
+  p.buffers = {{BufferKind::input, 0, f("8*batch*seq")}, {BufferKind::weight, 0, Formula(400)},
+               {BufferKind::arena, 1, Formula(1024)},    {BufferKind::output, 0, f("4*batch")},
+               {BufferKind::arena, 0, f("4*batch*seq")}, {BufferKind::counters, 0, f("8*batch")}};
+  p.steps = {{0, {0, 1}, {2}, {4, 5}, {"/encoder/Add_1", "it's \"quoted\""}, {0}}, {1, {2, 1}, {3}, {}, {}, {}}};
   m.programs = {p};
   return m;
 }
@@ -145,8 +150,28 @@ inline Manifest random_manifest(std::mt19937& random, int scale) {
   m.weights = list(name);
   for (const char* file : {"kernels.fatbin", "weights.safetensors"})
     m.files.push_back({file, below(1 << 30), sha256_hex(file)});
+  if (below(2) == 0) m.tuning_table = sha256_hex(text());
+  auto unit = [&] { return static_cast<MathUnit>(below(3)); };
+  auto percent = [&] { return static_cast<int>(1 + below(100)); };
+  for (int64_t i = below(scale); i > 0; --i) {
+    Decision decision{text(), {}, below(2) == 0, text(), {}};
+    if (below(2) == 0) decision.operand = static_cast<uint32_t>(below(9));
+    for (int64_t launch = below(3); launch > 0; --launch)
+      decision.launches.push_back({unit(), percent(), formula(), formula()});
+    m.decisions.push_back(std::move(decision));
+  }
+  auto decisions = [&] {
+    std::vector<uint32_t> positions;
+    for (uint32_t i = 0; i < m.decisions.size(); ++i)
+      if (below(3) == 0) positions.push_back(i);
+    return positions;
+  };
   for (int64_t i = below(scale); i > 0; --i) {
     Kernel k;
+    k.plan = text();
+    k.unit = unit();
+    k.percent = percent();
+    k.decisions = decisions();
     k.name = name();
     k.kind = text();
     k.cache_key = text();
@@ -196,7 +221,8 @@ inline Manifest random_manifest(std::mt19937& random, int scale) {
     uint32_t counters = 0;
     auto pick = [&](size_t count) { return static_cast<uint32_t>(below(static_cast<int>(count))); };
     for (int64_t s = below(scale); s > 0 && writable > 0 && !m.kernels.empty(); --s) {
-      Step step{pick(m.kernels.size()), {pick(readable), pick(readable)}, {pick(writable)}, {}, list(text)};
+      Step step{
+          pick(m.kernels.size()), {pick(readable), pick(readable)}, {pick(writable)}, {}, list(text), decisions()};
       const auto& launch = m.kernels[step.kernel].launch;
       if (launch && launch->has_workspace()) {
         step.scratch.push_back(static_cast<uint32_t>(p.buffers.size()));

@@ -1,0 +1,42 @@
+// Why each step of a package is what it is, with estimates: for rtx-inspect --why and the report of rtx-compile.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/package/manifest.h"
+
+namespace rtx::cli {
+
+// One step with its estimate, at a binding of the symbols and on a GPU.
+struct StepCost {
+  const package::Step* step = nullptr;
+  const package::Kernel* kernel = nullptr;
+  size_t number = 0;                        // in its program
+  double ns = 0;                            // 0 where a formula overflows
+  double arithmetic_ns = 0, memory_ns = 0;  // without the launch
+  double flops = 0, bytes = 0;
+
+  // "launch", "arithmetic" or "memory": what takes longest.
+  std::string_view bound() const;
+};
+std::vector<StepCost> cost_steps(const package::Manifest& manifest, const package::Program& program,
+                                 std::span<const int64_t> symbols, const package::Gpu& gpu);
+
+// The step that makes operand `operand` of step `step`; nothing for inputs, weights and operands that do not exist.
+std::optional<size_t> producer_of(const package::Program& program, size_t step, size_t operand);
+
+// "3.7 us"
+std::string time_text(double ns);
+
+// The GPU named on the command line, else that of the package's first architecture that has one, else the reference.
+Result<package::Gpu> choose_gpu(const package::Manifest& manifest, const std::string& target);
+
+// A tree of text. `wanted` is empty for all steps, or a step's number, a kernel's name or part of the name of an ONNX
+// node. E001 (usage) if it fits nothing.
+Result<std::string> why_text(const package::Manifest& manifest, std::span<const int64_t> symbols,
+                             const package::Gpu& gpu, const std::string& wanted);
+
+}  // namespace rtx::cli
