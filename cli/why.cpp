@@ -18,6 +18,20 @@ using package::Manifest;
 using package::Program;
 using package::Step;
 
+// Text of a package for a terminal: control characters escaped, quotes as they are.
+std::string printable(std::string_view text) {
+  const std::string escaped = escape_text(text, 1000);
+  std::string out;
+  for (size_t i = 0; i < escaped.size(); ++i) {
+    if (escaped[i] == '\\' && i + 1 < escaped.size()) {
+      ++i;
+      if (escaped[i] != '\'' && escaped[i] != '"') out += '\\';
+    }
+    out += escaped[i];
+  }
+  return out;
+}
+
 // Whether two buffers are the same memory: the same place in the arena, or the same output.
 bool is_same_place(const Program& program, uint32_t a, uint32_t b) {
   return a == b ||
@@ -37,12 +51,12 @@ bool fits(const StepCost& cost, const std::string& wanted) {
 // "no   merge operand 1, of step 4: it is read 2 times"
 std::string decision_line(const Manifest& manifest, const Program& program, const StepCost& cost,
                           const Decision& decision, std::span<const int64_t> symbols, const Gpu& gpu) {
-  std::string subject = escape_text(decision.subject);
+  std::string subject = printable(decision.subject);
   if (decision.operand) {
     const std::optional<size_t> producer = producer_of(program, cost.number, *decision.operand);
     subject += concat(" with operand ", *decision.operand,
                       producer ? concat(", of step ", *producer, " (",
-                                        escape_text(manifest.kernels[program.steps[*producer].kernel].kind), ")")
+                                        printable(manifest.kernels[program.steps[*producer].kernel].kind), ")")
                                : "");
   }
   if (!decision.launches.empty()) {
@@ -50,16 +64,16 @@ std::string decision_line(const Manifest& manifest, const Program& program, cons
     subject += concat(", ", ns ? time_text(*ns) : "size out of range");
   }
   return fmt::format("      {:<3}  {}{}\n", decision.chosen ? "yes" : "no", subject,
-                     decision.reason.empty() ? "" : concat(": ", escape_text(decision.reason)));
+                     decision.reason.empty() ? "" : concat(": ", printable(decision.reason)));
 }
 
 std::string step_section(const Manifest& manifest, const Program& program, const StepCost& cost, double total,
                          std::span<const int64_t> symbols, const Gpu& gpu) {
   const Kernel& kernel = *cost.kernel;
   std::string out =
-      fmt::format("step {:<4} {}  {}  {} ({:.1f}%), bound by {}\n", cost.number, escape_text(kernel.name),
-                  escape_text(kernel.plan), time_text(cost.ns), total > 0 ? 100 * cost.ns / total : 0, cost.bound());
-  for (const std::string& origin : cost.step->origins) out += concat("    from ", escape_text(origin), "\n");
+      fmt::format("step {:<4} {}  {}  {} ({:.1f}%), bound by {}\n", cost.number, printable(kernel.name),
+                  printable(kernel.plan), time_text(cost.ns), total > 0 ? 100 * cost.ns / total : 0, cost.bound());
+  for (const std::string& origin : cost.step->origins) out += concat("    from ", printable(origin), "\n");
   const auto list = [&](std::string_view title, const std::vector<uint32_t>& positions) {
     if (positions.empty()) return;
     out += concat("    ", title, "\n");
@@ -137,7 +151,7 @@ Result<std::string> why_text(const Manifest& manifest, std::span<const int64_t> 
     const std::vector<StepCost> costs = cost_steps(manifest, program, symbols, gpu);
     double total = 0;
     for (const StepCost& cost : costs) total += cost.ns;
-    out += fmt::format("program {}: {} steps, {} estimated on {} ({}){}{}\n", escape_text(program.name), costs.size(),
+    out += fmt::format("program {}: {} steps, {} estimated on {} ({}){}{}\n", printable(program.name), costs.size(),
                        time_text(total), gpu.name, gpu.arch, binding.empty() ? "" : " at", binding);
     for (const StepCost& cost : costs) {
       if (!fits(cost, wanted)) continue;

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <cmath>
+
 #include "runtime/package/yaml.h"
 #include "tests/unit/manifest_samples.h"
 
@@ -42,8 +45,9 @@ TEST_CASE("a manifest is written as readable YAML, one line a buffer or step") {
                   "      fusion {kind = \"pointwise\"} (%a: tensor<[batch, seq], f32>) {\n"
                   "        yield %a\n"
                   "      }\n") != std::string::npos);
-  CHECK(text.find("      - {kernel: 0, operands: [0, 1], results: [2], scratch: [4, 5], origins: [\"/encoder/Add_1\", \"it's "
-                  "\\\"quoted\\\"\"]}\n") != std::string::npos);
+  CHECK(text.find(
+            "      - {kernel: 0, operands: [0, 1], results: [2], scratch: [4, 5], origins: [\"/encoder/Add_1\", \"it's "
+            "\\\"quoted\\\"\"], decisions: [0]}\n") != std::string::npos);
 }
 
 TEST_CASE("a program that an input selects names a bool of one element") {
@@ -248,6 +252,46 @@ TEST_CASE("counters belong to one step") {
   CHECK(message(to_yaml(m)) == "ok");
   m.programs[0].steps.pop_back();
   CHECK(message(to_yaml(m)).find("buffer 6, counters, is scratch of 0 steps") != std::string::npos);
+}
+
+TEST_CASE("decisions are bounded, and referred to once each") {
+  const auto refused = [](std::string_view from, std::string_view to, std::string_view part) {
+    const std::string text = message(edited(from, to));
+    CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+    CHECK(outcome(edited(from, to)) == "E601");
+  };
+  refused("decisions: [1, 2]", "decisions: [1, 3]", "3, expected an integer from 0 to 2");
+  refused("decisions: [1, 2]", "decisions: [1, 1]", "decision 1 stands twice");
+  refused("percent: 85", "percent: 0", "expected an integer from 1 to 100");
+  refused("percent: 40", "percent: 101", "expected an integer from 1 to 100");
+  refused("unit: tensor", "unit: tensors", "unknown value");
+  refused("operand: 1", "operand: 4294967296", "expected an integer");
+  refused("\"own kernel\"", concat("\"", std::string(81, 'x'), "\""), "'subject' is longer than 80 bytes");
+  refused("\"slower\"", concat("\"", std::string(401, 'x'), "\""), "'reason' is longer than 400 bytes");
+  refused("tuning_table: \"e", "tuning_table: \"E", "64 lower-case hex digits");
+  Manifest many = small_manifest();
+  many.decisions[2].launches.resize(9);
+  CHECK(message(to_yaml(many)).find("'launches' has more than 8 entries") != std::string::npos);
+}
+
+TEST_CASE("estimates add up the launches") {
+  const Manifest m = small_manifest();
+  const std::vector<int64_t> symbols = {4, 16};
+  const Gpu gpu = find_gpu("sm_120").value();
+  // 8 flops at 85% of 209.5 TFLOP/s and 7 bytes are nothing beside two launches of 1 us.
+  CHECK(estimate_ns(m.decisions[2].launches, symbols, gpu).value() == doctest::Approx(2000).epsilon(1e-3));
+  // 1e9 bytes at 0.855 * 1.792 TB/s; 1e9 flops in f32 at half of 104.8 TFLOP/s are less.
+  const PlannedWork work{MathUnit::f32, 50, Formula(1'000'000'000), Formula(1'000'000'000)};
+  CHECK(estimate_ns(std::array{work}, symbols, gpu).value() ==
+        doctest::Approx(1000 + 1e9 / (0.855 * 1792)).epsilon(1e-6));
+  const PlannedWork product{MathUnit::tensor, 50, Formula(int64_t{1} << 50), Formula(1)};
+  CHECK(estimate_ns(std::array{product}, symbols, gpu).value() ==
+        doctest::Approx(1000 + std::ldexp(1e9, 50) / (0.5 * 209.5e12)).epsilon(1e-6));
+  CHECK(find_gpu("sm_90").value().name == "H200");
+  CHECK(find_gpu("sm_75").error().first().id == "E411");
+  const PlannedWork overflow{MathUnit::f32, 50, Formula::parse("batch*9000000000000000000", m.symbol_names()).value(),
+                             Formula(0)};
+  CHECK(estimate_ns(std::array{overflow}, symbols, gpu).error().first().id == "E604");
 }
 
 TEST_CASE("a manifest of 400 steps is small and quickly read") {
