@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "cli/amp_options.h"
 #include "cli/import_options.h"
 #include "cli/progress.h"
 #include "cli/tool.h"
@@ -32,6 +33,7 @@ struct Options {
   bool strip_metadata = false;
   Progress progress;
   OnnxOptions onnx;
+  AmpOptions amp;
 };
 
 std::string default_kernel_cache() {
@@ -77,7 +79,7 @@ Result<void> write_dump(const Options& options, std::string_view name, std::stri
   return write_file(concat(folder, "/", is_kernel ? name.substr(name.find('/') + 1) : name), text);
 }
 
-Result<void> run(const Tool& tool, const Options& options) {
+Result<void> run(const Tool& tool, Options& options) {
   if (options.list_archs) {
     for (const codegen::Arch& arch : codegen::list_archs()) fmt::print("{}\n", arch.name);
     fmt::print("cpu\n");
@@ -87,7 +89,11 @@ Result<void> run(const Tool& tool, const Options& options) {
     return make_error(ErrorKind::usage, "E001", "a model and --output are required")
         .with_help("see rtx-compile --help");
   }
+  RTX_TRY(check_amp_options(options.amp));
   codegen::BuildOptions build;
+  build.amp = options.amp.dtype();
+  build.keep_f32 = options.amp.keep_f32;
+  build.precision_report = &options.amp.result;
   RTX_ASSIGN(build.archs, chosen_archs(options));
   build.determinism = *package::parse_determinism(options.determinism);
   build.jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -104,7 +110,8 @@ Result<void> run(const Tool& tool, const Options& options) {
   build.on_weights = [&](int64_t done, int64_t all) { options.progress.bytes("writing weights", done, all); };
   RTX_ASSIGN(std::unique_ptr<Module> module, load(tool, options));
   if (options.strip_metadata) strip_metadata(*module);
-  return codegen::build_package(*module, options.output, build);
+  RTX_TRY(codegen::build_package(*module, options.output, build));
+  return write_amp_report(options.amp);
 }
 
 int main_of_compile(int argc, char** argv) {
@@ -126,6 +133,7 @@ int main_of_compile(int argc, char** argv) {
           "What equal inputs give on a GPU: run_to_run (the default), equal bits in every run; batch_invariant, "
           "also for each row whatever else is in its batch, by own kernels for all matrix products")
       ->check(CLI::IsMember({"run_to_run", "batch_invariant"}));
+  add_amp_options(tool.app, options.amp);
   tool.app.add_flag("--list-archs", options.list_archs, "Print the architectures and exit");
   tool.app.add_option("-j,--jobs", options.jobs, "Compiler processes at once (default: one a processor)")
       ->check(CLI::NonNegativeNumber);

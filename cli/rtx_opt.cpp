@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "cli/amp_options.h"
 #include "cli/tool.h"
 #include "ir/module_file.h"
 #include "ir/op_docs.h"
@@ -20,6 +21,7 @@ struct Arguments {
   bool list_passes = false, list_ops = false, print_after_all = false, print_after_change = false;
   bool verify_each = true, time_passes = false, round_trip = false, reproduce = false;
   rtx::PassContext limits;
+  rtx::cli::AmpOptions amp;
 };
 
 constexpr int64_t max_text_bytes = int64_t{1} << 30;
@@ -96,9 +98,10 @@ void print_passes() {
   };
   print_pipeline("canonical", rtx::canonical_pipeline());
   print_pipeline("optimize", rtx::optimize_pipeline());
+  print_pipeline("precision", rtx::precision_pipeline());
 }
 
-Result<void> optimize(const Arguments& arguments, const rtx::cli::Tool& tool) {
+Result<void> optimize(Arguments& arguments, const rtx::cli::Tool& tool) {
   RTX_ASSIGN(std::string text, read_input(arguments.input));
   std::string list = arguments.passes;
   if (arguments.reproduce) {
@@ -117,6 +120,10 @@ Result<void> optimize(const Arguments& arguments, const rtx::cli::Tool& tool) {
   options.round_trip = arguments.round_trip;
   options.reproducer_path = arguments.reproducer;
   options.context = arguments.limits;
+  RTX_TRY(check_amp_options(arguments.amp));
+  options.context.half = arguments.amp.dtype().value_or(rtx::DType::f16);
+  options.context.keep_f32 = arguments.amp.keep_f32;
+  options.context.precision_report = &arguments.amp.result;
   auto print_after = [](std::string_view pass, const rtx::Module& changed) {
     std::fprintf(stderr, "# after %s\n%s", std::string(pass).c_str(), rtx::print(changed).c_str());
   };
@@ -125,6 +132,7 @@ Result<void> optimize(const Arguments& arguments, const rtx::cli::Tool& tool) {
   RTX_ASSIGN(rtx::PipelineReport report, rtx::run_pipeline(*module, names, std::move(options)));
   for (const rtx::Diagnostic& remark : report.remarks) tool.print(remark);
   if (arguments.time_passes) print_timings(report);
+  RTX_TRY(write_amp_report(arguments.amp));
 
   RTX_TRY(write_weights(*module, arguments, tool));
   std::string printed = rtx::print(*module);
@@ -142,11 +150,13 @@ int main(int argc, char** argv) {
   app.add_option("module", arguments.input, "IR file, or - for stdin")->capture_default_str();
   app.add_option("-o,--output", arguments.output, "Where the IR goes, or - for stdout; weights go beside a file")
       ->capture_default_str();
-  app.add_option("--passes", arguments.passes,
-                 "Passes to run, separated by commas; 'canonical' and 'optimize' stand for their pipelines (default: "
-                 "none, only verify)");
+  app.add_option(
+      "--passes", arguments.passes,
+      "Passes to run, separated by commas; 'canonical', 'optimize' and 'precision' stand for their pipelines (default: "
+      "none, only verify)");
   app.add_option("--weights", arguments.weights,
                  "The safetensors file of the module (default: the one of the same name beside it, if there)");
+  rtx::cli::add_amp_options(app, arguments.amp);
   app.add_flag("--list-passes", arguments.list_passes, "Print the passes and exit");
   app.add_flag("--list-ops", arguments.list_ops, "Print the operations as Markdown and exit");
   app.add_flag("--print-after-all", arguments.print_after_all, "Print the IR to stderr after each pass");

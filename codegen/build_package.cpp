@@ -72,6 +72,19 @@ void add_decisions(const Module& module, const OriginLog& origins, DecisionLog& 
   }
 }
 
+// Half precision, and what the casts make simpler.
+Result<void> convert(Module& module, const BuildOptions& options) {
+  if (!options.amp) return Ok{};
+  Phase phase(options, "convert_precision");
+  PipelineOptions pipeline;
+  pipeline.verify_each = false;
+  pipeline.context.half = *options.amp;
+  pipeline.context.keep_f32 = options.keep_f32;
+  pipeline.context.precision_report = options.precision_report;
+  RTX_TRY(run_pipeline(module, precision_pipeline(), pipeline));
+  return dump(options, "converted.rtxir", options.dump ? print(module) : std::string());
+}
+
 Result<package::FileEntry> describe_file(const std::string& folder, std::string_view name) {
   RTX_ASSIGN(std::shared_ptr<const File> file, File::open(concat(folder, "/", name)));
   RTX_ASSIGN(std::string hash, sha256_hex(*file));
@@ -92,6 +105,7 @@ Result<ModulePlan> plan(Module& module, const BuildOptions& options) {
   OriginLog origins;
   RTX_TRY(optimize(module, options, origins));
   DecisionLog log;
+  RTX_TRY(convert(module, options));
   {
     Phase phase(options, "fuse");
     RTX_TRY(form_fusions(module, &origins));

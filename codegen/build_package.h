@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/result.h"
 #include "codegen/plan_module.h"
 #include "ir/module.h"
+#include "passes/convert_precision.h"
 
 namespace rtx::codegen {
 
@@ -17,6 +19,10 @@ struct BuildOptions {
   std::vector<std::string> archs;  // "sm_90a" ...; empty: a package for the CPU device alone
   // What every kernel must keep at least; run_to_run or batch_invariant.
   package::Determinism determinism = package::Determinism::run_to_run;
+  // f16 or bf16: convert_precision runs, with these globs; its report goes to the caller's, if one is given.
+  std::optional<DType> amp;
+  std::vector<std::string> keep_f32;
+  PrecisionReport* precision_report = nullptr;
   int jobs = 1;                                    // compiler processes
   std::string kernel_cache;                        // folder; empty: none
   std::string compiler_worker = "/proc/self/exe";  // a program that serves nvrtc_worker_main

@@ -45,6 +45,14 @@ enum Trait : uint32_t {
   trait_keep_compact = 1u << 6,  // undoes a compact form of weights: folded only where the result is no larger
 };
 
+// What convert_precision does with an operation on f32. An operation that says nothing stays in f32.
+enum class Precision : uint8_t {
+  wide,     // f32: long sums, functions that enlarge errors, what turns numbers into places
+  follows,  // half where operands come from operations in half and all results go to such
+  moves,    // copies elements; half where its operand or what it is for is
+  narrow,   // half wherever the values allow it; sums stay in f32 inside
+};
+
 using DTypePredicate = bool (*)(DType);
 bool any_dtype(DType);
 bool float_dtype(DType);    // f64 f32 f16 bf16 (not f8)
@@ -103,6 +111,7 @@ struct OpSpec {
   std::array<OperandSpec, 8> operands = {};
   std::array<AttributeSpec, 8> attributes = {};
   uint32_t traits = trait_none;
+  Precision precision = Precision::wide;
   // Result types from operand types and attributes, or what is wrong. The rule numbers (`matmul_c1`) are the ids of
   // the diagnostics.
   Result<std::vector<Type>> (*infer)(const InferContext&) = nullptr;

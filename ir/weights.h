@@ -34,10 +34,15 @@ class WeightStore {
   // False if the name is taken.
   bool add(std::string name, WeightEntry entry);
   bool add(std::string name, Tensor tensor);
+  // Adds the numbers of `from`, which must exist, rounded to another float type; both of whole bytes. They are
+  // converted whenever they are read. False if the name is taken.
+  bool add_converted(std::string name, std::string_view from, DType dtype);
   const WeightEntry* find(std::string_view name) const;
   const std::map<std::string, WeightEntry, std::less<>>& entries() const { return entries_; }
   // A name not yet used that starts with `stem`.
   std::string unique_name(std::string_view stem) const;
+  // Reads a part of the packed data; an unknown name is an error.
+  Result<void> read(std::string_view name, int64_t offset, std::span<std::byte> buffer) const;
   // Reads the whole tensor; an I/O error or an unknown name is an error.
   Result<Tensor> load(std::string_view name) const;
 

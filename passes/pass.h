@@ -19,6 +19,8 @@ struct NearMatch {
   std::vector<std::string> origins;  // of the root
 };
 
+struct PrecisionReport;
+
 struct PassContext {
   // Budgets of fold_constants: a value or operand, all values together. Results up to small_bytes may be larger than
   // what they are computed from.
@@ -28,6 +30,11 @@ struct PassContext {
   int64_t small_bytes = int64_t{64} << 10;
   // Of fold_constants: weights and constants to leave as they are, with all that depends on them.
   std::unordered_set<const Value*> kept;
+
+  // Of convert_precision: f16 or bf16, and globs of names and operations that stay in f32 (convert_precision.h).
+  DType half = DType::f16;
+  std::vector<std::string> keep_f32;
+  PrecisionReport* precision_report = nullptr;  // the caller's; null: none is kept
 
   // What a pass has to say that is not an error.
   std::vector<Diagnostic> remarks;

@@ -9,6 +9,7 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/canonicalize.h"
+#include "passes/convert_precision.h"
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/eliminate_dead_values.h"
 #include "passes/expand_composites.h"
@@ -32,6 +33,8 @@ constexpr PassEntry passes[] = {
     {"eliminate_dead_values", eliminate_dead_values, "erase operations without uses", Stage::planned},
     {"recover_composites", recover_composites, "recognise norms, activations, rope and attention", Stage::canonical},
     {"merge_products", merge_products, "one product for those that share their left operand", Stage::canonical},
+    {"convert_precision", convert_precision, "f16 or bf16 for products, attention and what stands between them",
+     Stage::canonical},
     {"expand_composites", expand_composites, "write composite operations as the core operations they stand for",
      Stage::canonical},
     {"expand_simple_composites", expand_simple_composites, "the same, but for attention and rope, which have kernels",
@@ -58,6 +61,14 @@ constexpr std::string_view optimize[] = {
     "eliminate_dead_values",            // and those that were joined
     "expand_simple_composites",         // those that no planner takes whole
     "canonicalize",
+    "eliminate_common_subexpressions",
+    "eliminate_dead_values",
+};
+
+constexpr std::string_view precision[] = {
+    "convert_precision",
+    "fold_constants",  // casts of what is taken out of weights
+    "canonicalize",    // casts that undo each other, where parts were in half already
     "eliminate_common_subexpressions",
     "eliminate_dead_values",
 };
@@ -125,6 +136,7 @@ bool round_trip_requested() {
 std::span<const PassEntry> all_passes() { return passes; }
 std::span<const std::string_view> canonical_pipeline() { return canonical; }
 std::span<const std::string_view> optimize_pipeline() { return optimize; }
+std::span<const std::string_view> precision_pipeline() { return precision; }
 
 Result<std::vector<std::string>> parse_pass_list(std::string_view text) {
   std::vector<std::string> names;
@@ -136,6 +148,8 @@ Result<std::vector<std::string>> parse_pass_list(std::string_view text) {
       names.insert(names.end(), std::begin(canonical), std::end(canonical));
     } else if (name == "optimize") {
       names.insert(names.end(), std::begin(optimize), std::end(optimize));
+    } else if (name == "precision") {
+      names.insert(names.end(), std::begin(precision), std::end(precision));
     } else if (find_pass(name)) {
       names.emplace_back(name);
     } else {
@@ -169,14 +183,16 @@ Result<PipelineReport> run_pipeline(Module& module, std::span<const std::string>
   return report;
 }
 
+Result<PipelineReport> run_pipeline(Module& module, std::span<const std::string_view> names, PipelineOptions options) {
+  return run_pipeline(module, std::vector<std::string>(names.begin(), names.end()), std::move(options));
+}
+
 Result<PipelineReport> run_canonical_pipeline(Module& module, PipelineOptions options) {
-  std::vector<std::string> names(std::begin(canonical), std::end(canonical));
-  return run_pipeline(module, names, std::move(options));
+  return run_pipeline(module, canonical_pipeline(), std::move(options));
 }
 
 Result<PipelineReport> run_optimize_pipeline(Module& module, PipelineOptions options) {
-  std::vector<std::string> names(std::begin(optimize), std::end(optimize));
-  return run_pipeline(module, names, std::move(options));
+  return run_pipeline(module, optimize_pipeline(), std::move(options));
 }
 
 namespace {

@@ -25,7 +25,10 @@ std::span<const std::string_view> canonical_pipeline();
 // The passes that prepare a canonical module for fusing.
 std::span<const std::string_view> optimize_pipeline();
 
-// "a,b,c" to names; "canonical" and "optimize" stand for their pipelines. An unknown name is E010.
+// Mixed precision for an optimized module.
+std::span<const std::string_view> precision_pipeline();
+
+// "a,b,c" to names; "canonical", "optimize" and "precision" stand for their pipelines. An unknown name is E010.
 Result<std::vector<std::string>> parse_pass_list(std::string_view text);
 
 struct PassTiming {
@@ -56,6 +59,9 @@ struct PipelineReport {
 
 // Runs the passes in order. After an error the module may be half changed and must not be used.
 Result<PipelineReport> run_pipeline(Module& module, std::span<const std::string> names, PipelineOptions options = {});
+
+Result<PipelineReport> run_pipeline(Module& module, std::span<const std::string_view> names,
+                                    PipelineOptions options = {});
 
 // What rtx-compile runs, one after the other.
 Result<PipelineReport> run_canonical_pipeline(Module& module, PipelineOptions options = {});

@@ -180,14 +180,14 @@ Result<std::vector<Tensor>> evaluate_select(const EvaluateContext& context) {
 
 }  // namespace
 
-constinit const OpSpec op_add = binary("add", "lhs + rhs; integers wrap.", number_dtype, infer_binary,
-                                       evaluate_arithmetic<add_f64, wrap_add>, trait_commutative);
-constinit const OpSpec op_sub =
-    binary("sub", "lhs - rhs; integers wrap.", number_dtype, infer_binary, evaluate_arithmetic<sub_f64, wrap_sub>);
-constinit const OpSpec op_mul = binary("mul", "lhs * rhs; integers wrap.", number_dtype, infer_binary,
-                                       evaluate_arithmetic<mul_f64, wrap_mul>, trait_commutative);
-constinit const OpSpec op_div = binary("div", "lhs / rhs; integers truncate toward zero, and x / 0 is 0.", number_dtype,
-                                       infer_binary, evaluate_arithmetic<div_f64, div_i64>);
+constinit const OpSpec op_add = following(binary("add", "lhs + rhs; integers wrap.", number_dtype, infer_binary,
+                                                 evaluate_arithmetic<add_f64, wrap_add>, trait_commutative));
+constinit const OpSpec op_sub = following(
+    binary("sub", "lhs - rhs; integers wrap.", number_dtype, infer_binary, evaluate_arithmetic<sub_f64, wrap_sub>));
+constinit const OpSpec op_mul = following(binary("mul", "lhs * rhs; integers wrap.", number_dtype, infer_binary,
+                                                 evaluate_arithmetic<mul_f64, wrap_mul>, trait_commutative));
+constinit const OpSpec op_div = following(binary("div", "lhs / rhs; integers truncate toward zero, and x / 0 is 0.",
+                                                 number_dtype, infer_binary, evaluate_arithmetic<div_f64, div_i64>));
 
 constinit const OpSpec op_pow = {
     .name = "pow",
@@ -215,11 +215,11 @@ constinit const OpSpec op_mod = {
 };
 
 constinit const OpSpec op_minimum =
-    binary("minimum", "The smaller one; NaN if either is NaN, -0 is below 0.", number_dtype, infer_binary,
-           evaluate_arithmetic<nan_minimum, min_i64>, trait_commutative);
+    following(binary("minimum", "The smaller one; NaN if either is NaN, -0 is below 0.", number_dtype, infer_binary,
+                     evaluate_arithmetic<nan_minimum, min_i64>, trait_commutative));
 constinit const OpSpec op_maximum =
-    binary("maximum", "The larger one; NaN if either is NaN, -0 is below 0.", number_dtype, infer_binary,
-           evaluate_arithmetic<nan_maximum, max_i64>, trait_commutative);
+    following(binary("maximum", "The larger one; NaN if either is NaN, -0 is below 0.", number_dtype, infer_binary,
+                     evaluate_arithmetic<nan_maximum, max_i64>, trait_commutative));
 constinit const OpSpec op_logical_and = binary("logical_and", "lhs and rhs.", bool_dtype, infer_binary,
                                                evaluate_comparison<no_floats, and_i64>, trait_commutative);
 constinit const OpSpec op_logical_or = binary("logical_or", "lhs or rhs.", bool_dtype, infer_binary,
@@ -254,6 +254,7 @@ constinit const OpSpec op_select = {
     .summary = "if_true where condition holds, else if_false; copies bits.",
     .operands = {{{"condition", bool_dtype}, {"if_true", any_dtype}, {"if_false", any_dtype}}},
     .traits = trait_broadcasts,
+    .precision = Precision::follows,
     .infer = infer_select,
     .evaluate = evaluate_select,
 };

@@ -163,6 +163,7 @@ constinit const OpSpec op_gelu = {
         "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2.",
     .operands = {{{"x", float_dtype}}},
     .attributes = {{{"approximate", AttrKind::string, "none"}}},
+    .precision = Precision::follows,
     .infer = infer_gelu,
     .evaluate = evaluate_gelu,
 };
@@ -172,6 +173,7 @@ constinit const OpSpec op_silu = {
     .family = OpFamily::composite,
     .summary = "x / (1 + exp(-x)).",
     .operands = {{{"x", float_dtype}}},
+    .precision = Precision::follows,
     .infer = infer_same_type,
     .evaluate = evaluate_silu,
 };

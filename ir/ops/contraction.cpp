@@ -183,6 +183,7 @@ constinit const OpSpec op_matmul = {
     .summary = "Matrix product over the last two axes; leading axes broadcast. A sum over no elements is 0.",
     .operands = {{{"lhs", number_dtype}, {"rhs", number_dtype}}},
     .attributes = {{{"transpose_lhs", AttrKind::boolean, "false"}, {"transpose_rhs", AttrKind::boolean, "false"}}},
+    .precision = Precision::narrow,
     .infer = infer_matmul,
     .evaluate = evaluate_matmul,
 };
@@ -202,6 +203,7 @@ constinit const OpSpec op_conv = {
                     {"dilations", AttrKind::integers},
                     {"pads", AttrKind::integers},
                     {"groups", AttrKind::integer, "1"}}},
+    .precision = Precision::narrow,
     .infer = infer_conv,
     .evaluate = evaluate_conv,
 };

@@ -133,6 +133,7 @@ constinit const OpSpec op_gather = {
         "indices wrap, others outside are clamped.",
     .operands = {{{"data", any_dtype}, {"indices", index_dtype}}},
     .attributes = {{{"axis", AttrKind::integer, "0"}}},
+    .precision = Precision::moves,
     .infer = infer_gather,
     .evaluate = evaluate_gather,
 };
@@ -148,6 +149,7 @@ constinit const OpSpec op_gather_nd = {
         "wrap, others outside are clamped.",
     .operands = {{{"data", any_dtype}, {"indices", index_dtype}}},
     .attributes = {{{"batch_dims", AttrKind::integer, "0"}}},
+    .precision = Precision::moves,
     .infer = infer_gather_nd,
     .evaluate = evaluate_gather_nd,
 };
@@ -162,6 +164,7 @@ constinit const OpSpec op_gather_elements = {
         "clamped.",
     .operands = {{{"data", any_dtype}, {"indices", index_dtype}}},
     .attributes = {{{"axis", AttrKind::integer, "0"}}},
+    .precision = Precision::moves,
     .infer = infer_gather_elements,
     .evaluate = evaluate_gather_elements,
 };

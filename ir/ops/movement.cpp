@@ -251,6 +251,7 @@ constinit const OpSpec op_reshape = {
     .summary = "The same elements in row-major order under another shape.",
     .operands = {{{"x", any_dtype}}},
     .attributes = {{{"shape", AttrKind::dims}}},
+    .precision = Precision::moves,
     .infer = infer_reshape,
     .evaluate = evaluate_reshape,
 };
@@ -262,6 +263,7 @@ constinit const OpSpec op_transpose = {
     .summary = "Axis i of the result is axis perm[i] of x.",
     .operands = {{{"x", any_dtype}}},
     .attributes = {{{"perm", AttrKind::integers}}},
+    .precision = Precision::moves,
     .infer = infer_transpose,
     .evaluate = evaluate_transpose,
 };
@@ -274,6 +276,7 @@ constinit const OpSpec op_broadcast = {
     .summary = "x repeated along new axes and axes of length 1 to the given shape.",
     .operands = {{{"x", any_dtype}}},
     .attributes = {{{"shape", AttrKind::dims}}},
+    .precision = Precision::moves,
     .infer = infer_broadcast,
     .evaluate = evaluate_broadcast,
 };
@@ -288,6 +291,7 @@ constinit const OpSpec op_slice = {
     .summary = "result[i] = x[starts + i * steps], of the given sizes; steps may be negative.",
     .operands = {{{"x", any_dtype}}},
     .attributes = {{{"starts", AttrKind::dims}, {"sizes", AttrKind::dims}, {"steps", AttrKind::integers}}},
+    .precision = Precision::moves,
     .infer = infer_slice,
     .evaluate = evaluate_slice,
 };
@@ -301,6 +305,7 @@ constinit const OpSpec op_concat = {
     .operands = {{{"parts", any_dtype}}},
     .attributes = {{{"axis", AttrKind::integer}}},
     .traits = trait_variadic,
+    .precision = Precision::moves,
     .infer = infer_concat,
     .evaluate = evaluate_concat,
 };
@@ -314,6 +319,7 @@ constinit const OpSpec op_pad = {
     .summary = "x with `low` and `high` copies of the value before and after it on each axis; negative amounts crop.",
     .operands = {{{"x", any_dtype}, {"value", any_dtype}}},
     .attributes = {{{"low", AttrKind::dims}, {"high", AttrKind::dims}}},
+    .precision = Precision::moves,
     .infer = infer_pad,
     .evaluate = evaluate_pad,
 };

@@ -123,6 +123,7 @@ constexpr OpSpec reduction(std::string_view name, std::string_view summary,
           .summary = summary,
           .operands = {{{"x", number_dtype}}},
           .attributes = {{{"axes", AttrKind::integers}, {"keepdims", AttrKind::boolean, "false"}}},
+          .precision = Precision::follows,  // convert_precision makes an exception of long sums
           .infer = infer_reduce,
           .evaluate = evaluate};
 }

@@ -30,6 +30,12 @@ Result<Shape> broadcast_operands(const InferContext& context, size_t first = 0);
 // True if `dim` is known to be negative without knowing any symbol.
 bool known_negative(const Dim& dim);
 
+// The record of an operation that convert_precision takes along with its operands (Precision::follows).
+constexpr OpSpec following(OpSpec record) {
+  record.precision = Precision::follows;
+  return record;
+}
+
 // The result has the type of the first operand.
 Result<std::vector<Type>> infer_same_type(const InferContext& context);
 

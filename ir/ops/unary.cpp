@@ -132,11 +132,12 @@ Result<std::vector<Tensor>> evaluate_cast(const EvaluateContext& context) {
 
 }  // namespace
 
-constinit const OpSpec op_neg = unary("neg", "-x; integers wrap.", number_dtype, evaluate_number<neg_f64, neg_i64>);
+constinit const OpSpec op_neg =
+    following(unary("neg", "-x; integers wrap.", number_dtype, evaluate_number<neg_f64, neg_i64>));
 constinit const OpSpec op_abs =
-    unary("abs", "|x|; integers wrap.", number_dtype, evaluate_number<abs_f64, abs_i64>, trait_idempotent);
-constinit const OpSpec op_sign = unary("sign", "-1, 0 or 1; a zero keeps its sign and NaN stays NaN.", number_dtype,
-                                       evaluate_number<sign_f64, sign_i64>, trait_idempotent);
+    following(unary("abs", "|x|; integers wrap.", number_dtype, evaluate_number<abs_f64, abs_i64>, trait_idempotent));
+constinit const OpSpec op_sign = following(unary("sign", "-1, 0 or 1; a zero keeps its sign and NaN stays NaN.",
+                                                 number_dtype, evaluate_number<sign_f64, sign_i64>, trait_idempotent));
 constinit const OpSpec op_exp = unary("exp", "e to the x.", float_dtype, evaluate_float<exp_f64>);
 constinit const OpSpec op_log = unary("log", "Natural logarithm.", float_dtype, evaluate_float<log_f64>);
 constinit const OpSpec op_sqrt = unary("sqrt", "Square root; NaN below 0.", float_dtype, evaluate_float<sqrt_f64>);
@@ -157,11 +158,12 @@ constinit const OpSpec op_acosh =
     unary("acosh", "Inverse hyperbolic cosine; NaN below 1.", float_dtype, evaluate_float<acosh_f64>);
 constinit const OpSpec op_atanh = unary("atanh", "Inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond.",
                                         float_dtype, evaluate_float<atanh_f64>);
-constinit const OpSpec op_tanh = unary("tanh", "Hyperbolic tangent.", float_dtype, evaluate_float<tanh_f64>);
-constinit const OpSpec op_erf = unary("erf", "Error function.", float_dtype, evaluate_float<erf_f64>);
-constinit const OpSpec op_sigmoid = unary("sigmoid", "1 / (1 + exp(-x)).", float_dtype, evaluate_float<sigmoid_f64>);
-constinit const OpSpec op_relu = unary("relu", "max(x, 0); NaN stays NaN, -0 gives 0.", number_dtype,
-                                       evaluate_number<relu_f64, relu_i64>, trait_idempotent);
+constinit const OpSpec op_tanh = following(unary("tanh", "Hyperbolic tangent.", float_dtype, evaluate_float<tanh_f64>));
+constinit const OpSpec op_erf = following(unary("erf", "Error function.", float_dtype, evaluate_float<erf_f64>));
+constinit const OpSpec op_sigmoid =
+    following(unary("sigmoid", "1 / (1 + exp(-x)).", float_dtype, evaluate_float<sigmoid_f64>));
+constinit const OpSpec op_relu = following(unary("relu", "max(x, 0); NaN stays NaN, -0 gives 0.", number_dtype,
+                                                 evaluate_number<relu_f64, relu_i64>, trait_idempotent));
 constinit const OpSpec op_floor =
     unary("floor", "Largest integer not above x.", float_dtype, evaluate_float<floor_f64>, trait_idempotent);
 constinit const OpSpec op_ceil =
