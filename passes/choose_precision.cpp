@@ -101,6 +101,7 @@ class Chooser {
       changed = false;
       RTX_TRY(check_values(changed));
       check_shared_weights(changed);
+      check_attention(changed);
     }
     PrecisionChoice choice;
     for (const Operation* operation : order_) {
@@ -161,11 +162,17 @@ class Chooser {
       case Precision::follows:
         return through_arithmetic && follows(user) && results.contains(user.result());
       case Precision::moves:
-        return results.contains(user.result());
+        // A cache is f32 where it is an output too; what is appended to it is still there for the attention.
+        return results.contains(user.result()) || (through_arithmetic && user.is(Op::concat) && feeds_product(user));
       case Precision::wide:
         return false;
     }
     return false;
+  }
+
+  bool feeds_product(const Operation& move) const {
+    const std::vector<Use>& uses = move.result()->uses();
+    return std::any_of(uses.begin(), uses.end(), [&](const Use& use) { return takes(use, direct_, false); });
   }
 
   // wanted_: every use leads into a product; direct_: by moves alone.
@@ -181,8 +188,8 @@ class Chooser {
         return std::all_of(uses.begin(), uses.end(),
                            [&](const Use& use) { return takes(use, results, through_arithmetic); });
       };
-      if (all(wanted_, true)) wanted_.insert(value);
       if (all(direct_, false)) direct_.insert(value);
+      if (all(wanted_, true)) wanted_.insert(value);
     }
   }
 
@@ -203,15 +210,26 @@ class Chooser {
     return stored_root(move.operand(0)) || !shrinks(move);
   }
 
+  // All operands are computed in half or stored, and not all stored; the tables of rope may be anything.
+  bool comes_from_half(const Operation& operation) const {
+    if (operation.is(Op::rope)) return is_made_in_half(operation.operand(0));
+    bool some = false;
+    for (size_t i = 0; i < operation.operand_count(); ++i) {
+      if (!is_computed_with(operation, i)) continue;
+      const bool made = is_made_in_half(operation.operand(i));
+      some = some || made;
+      if (!made && !stored_root(operation.operand(i))) return false;
+    }
+    return some;
+  }
+
   bool is_half(const Operation& operation) const {
     if (kept_.contains(&operation) || !has_f32_result(operation)) return false;
     switch (operation.spec().precision) {
       case Precision::narrow:
         return true;
       case Precision::follows:
-        return follows(operation) && wanted_.contains(operation.result()) &&
-               std::any_of(operation.operands().begin(), operation.operands().end(),
-                           [&](const Value* operand) { return is_made_in_half(operand); });
+        return follows(operation) && wanted_.contains(operation.result()) && comes_from_half(operation);
       case Precision::moves:
         return moves_in_half(operation);
       case Precision::wide:
@@ -282,6 +300,29 @@ class Chooser {
       }
     }
     return Ok{};
+  }
+
+  // Casts around an attention between operations in f32 (integer products, for one) would be kernels of their own.
+  void check_attention(bool& changed) {
+    for (const Operation* operation : order_) {
+      if (!operation->is(Op::attention) || !half_.contains(operation)) continue;
+      bool all_f32 = true;
+      for (size_t i = 0; i < 3; ++i) all_f32 = all_f32 && is_computed_in_f32(operation->operand(i));
+      if (!all_f32) continue;
+      keep(*operation, "q, k and v are all computed in f32");
+      changed = true;
+    }
+  }
+
+  // By an operation that is not a move.
+  bool is_computed_in_f32(const Value* value) const {
+    for (const Operation* definition = value->def(); definition; definition = value->def()) {
+      const bool stored = definition->is(Op::constant) || definition->is(Op::weight);
+      const bool source = definition->spec().precision != Precision::moves;
+      if (source) return !stored && definition->result()->type.dtype == DType::f32 && !half_.contains(definition);
+      value = definition->operand(0);
+    }
+    return false;
   }
 
   // A weight stands in the package once: what moves parts of it follows the products, and products follow all others.

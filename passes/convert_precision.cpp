@@ -101,15 +101,15 @@ class Converter {
     const Operation& first = *others.front().user;
     Value* wide = cast(value, DType::f32, block.next(&operation),
                        first.is(Op::yield) ? std::string("an output") : concat("read in f32 by ", describe(first)));
+    if (!first.origins.empty()) wide->def()->origins = first.origins;
     for (const Use& use : others) use.user->set_operand(use.index, wide);
   }
 
   Value* cast(Value* value, DType to, Operation* before, std::string why) {
-    Block& block = *before->block();
     report_.casts.push_back({describe(*value), value->type.dtype, to, std::move(why)});
     AttributeList attributes = {{"to", to}, {"saturate", true}};
     Operation* operation =
-        block.insert(before, Op::cast, {value}, std::move(attributes), {Type{to, value->type.shape}});
+        before->block()->insert(before, Op::cast, {value}, std::move(attributes), {Type{to, value->type.shape}});
     if (value->def()) operation->origins = value->def()->origins;
     operation->result()->name = value->name;
     return operation->result();

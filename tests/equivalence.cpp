@@ -39,7 +39,7 @@ Tensor random_tensor(DType dtype, std::vector<int64_t> shape, Random& random, bo
   return tensor;
 }
 
-void fill_weights(Module& module) {
+void fill_weights(Module& module, double scale) {
   for (const auto& function : module.functions) {
     for (const auto& operation : function->block.operations()) {
       if (!operation->is(Op::weight)) continue;
@@ -49,7 +49,11 @@ void fill_weights(Module& module) {
       Random random(seed);
       std::vector<int64_t> shape;
       for (const Dim& dim : operation->attributes.dims("shape")) shape.push_back(dim.constant());
-      module.weights->add(name, random_tensor(operation->attributes.dtype("dtype"), std::move(shape), random, false));
+      Tensor tensor = random_tensor(operation->attributes.dtype("dtype"), std::move(shape), random, false);
+      if (scale != 1 && is_float(tensor.dtype)) {
+        for (int64_t i = 0; i < tensor.element_count(); ++i) tensor.set_f64(i, tensor.f64(i) * scale);
+      }
+      module.weights->add(name, std::move(tensor));
     }
   }
 }
@@ -121,7 +125,15 @@ Result<std::vector<Tensor>> random_inputs(const Function& function, const Symbol
 
 }  // namespace
 
-std::optional<std::string> find_difference(const Module& before, const Module& after, uint64_t seed, double tolerance) {
+std::optional<std::string> describe_difference(const Tensor& before, const Tensor& after, double tolerance) {
+  std::string where;
+  const bool same = tolerance > 0 ? is_close(before, after, tolerance, where) : same_bits(before, after, where);
+  if (same) return std::nullopt;
+  return where;
+}
+
+std::optional<std::string> find_difference(const Module& before, const Module& after, uint64_t seed, double tolerance,
+                                           int rounds) {
   if (before.functions.size() != after.functions.size()) return "the number of functions differs";
   Random random(seed);
   for (const auto& function : before.functions) {
@@ -130,7 +142,7 @@ std::optional<std::string> find_difference(const Module& before, const Module& a
     if (changed->output_names != function->output_names) return concat("outputs of '", function->name, "' differ");
     int evaluated = 0;
     std::string last_error;
-    for (int round = 0; round < 16; ++round) {
+    for (int round = 0; round < rounds; ++round) {
       SymbolValues symbols = random_binding(before, random);
       Result<std::vector<Tensor>> inputs = random_inputs(*function, symbols, random, tolerance == 0 && round % 2 == 1);
       if (!inputs) continue;
@@ -143,12 +155,9 @@ std::optional<std::string> find_difference(const Module& before, const Module& a
       Result<std::vector<Tensor>> got = evaluate(*changed, *inputs, *after.weights, after.symbols);
       if (!got) return concat("evaluation fails after the change: ", to_string(got.error().first()));
       for (size_t i = 0; i < expected->size(); ++i) {
-        std::string where;
-        const bool same = tolerance > 0 ? is_close((*expected)[i], (*got)[i], tolerance, where)
-                                        : same_bits((*expected)[i], (*got)[i], where);
-        if (!same) {
+        if (const auto where = describe_difference((*expected)[i], (*got)[i], tolerance)) {
           return concat("output \"", function->output_names[i], "\" of '", function->name, "' in round ", round,
-                        " of seed ", static_cast<int64_t>(seed), ": ", where);
+                        " of seed ", static_cast<int64_t>(seed), ": ", *where);
         }
       }
     }

@@ -27,13 +27,16 @@ class Random {
 // signs, infinities and NaN.
 Tensor random_tensor(DType dtype, std::vector<int64_t> shape, Random& random, bool specials);
 
-// Gives every `weight` without data random data that depends on its name only.
-void fill_weights(Module& module);
+// Gives every `weight` without data random data that depends on its name only, floats times `scale`.
+void fill_weights(Module& module, double scale = 1);
+
+// What differs first between two tensors, as find_difference compares outputs.
+std::optional<std::string> describe_difference(const Tensor& before, const Tensor& after, double tolerance = 0);
 
 // Evaluates every function of both modules on the same random inputs, under several bindings of the symbols, and
 // compares the outputs bit by bit; any NaN equals any NaN. With a tolerance inputs are finite, and floats need only be
-// that close: norm of the difference over the norm of what it was. Returns what differs first.
+// that close: norm of the difference over the norm of what it was. Tries `rounds` bindings. Returns what differs first.
 std::optional<std::string> find_difference(const Module& before, const Module& after, uint64_t seed,
-                                           double tolerance = 0);
+                                           double tolerance = 0, int rounds = 16);
 
 }  // namespace rtx::testing

@@ -48,6 +48,12 @@ class Expansion {
       RTX_ASSIGN(v, reshaped(v, {keys[0], kv_heads, 1, keys[2], v->type.shape[3]}));
     }
     RTX_ASSIGN(Value * scores, builder_.value(Op::matmul, {q, k}, {{"transpose_rhs", true}}));
+    // Scores and weights of 16-bit attention are f32: a mask that fills with a large number has no place in f16.
+    const DType dtype = root_.result()->type.dtype;
+    const bool narrow = dtype == DType::f16 || dtype == DType::bf16;
+    if (narrow) {
+      RTX_ASSIGN(scores, builder_.value(Op::cast, {scores}, {{"to", DType::f32}}));
+    }
     const Shape grouped = scores->type.shape;
     RTX_ASSIGN(scores, reshaped(scores, {queries[0], heads, queries[2], keys[2]}));
     if (const double softcap = attributes.real("softcap"); softcap != 0) {
@@ -58,14 +64,17 @@ class Expansion {
     RTX_ASSIGN(scores, masked(scores));
     RTX_ASSIGN(Value * weights, builder_.value(Op::softmax, {scores}, {{"axis", int64_t{3}}}));
     if (attributes.boolean("guard")) {
-      RTX_ASSIGN(Value * bottom, scalar(-INFINITY));
-      RTX_ASSIGN(Value * zero, scalar(0));
+      RTX_ASSIGN(Value * bottom, scalar(-INFINITY, scores->type.dtype));
+      RTX_ASSIGN(Value * zero, scalar(0, scores->type.dtype));
       RTX_ASSIGN(Value * top,
                  builder_.value(Op::reduce_max, {scores}, {{"axes", std::vector<int64_t>{3}}, {"keepdims", true}}));
       RTX_ASSIGN(Value * empty, builder_.value(Op::equal, {top, bottom}));
       RTX_ASSIGN(weights, builder_.value(Op::select, {empty, zero, weights}));
     }
     RTX_ASSIGN(weights, reshaped(weights, grouped));
+    if (narrow) {
+      RTX_ASSIGN(weights, builder_.value(Op::cast, {weights}, {{"to", dtype}}));
+    }
     RTX_ASSIGN(Value * y, builder_.value(Op::matmul, {weights, v}));
     return reshaped(y, root_.result()->type.shape);
   }
@@ -85,8 +94,8 @@ class Expansion {
 
   Result<Value*> masked(Value* scores) {
     const AttributeList& attributes = root_.attributes;
-    RTX_ASSIGN(Value * zero, scalar(0));
-    RTX_ASSIGN(Value * fill, scalar(attributes.real("fill")));
+    RTX_ASSIGN(Value * zero, scalar(0, scores->type.dtype));
+    RTX_ASSIGN(Value * fill, scalar(attributes.real("fill"), scores->type.dtype));
     Value* keep = nullptr;
     auto also = [&](Value* condition) -> Result<void> {
       if (!keep) {
@@ -127,11 +136,11 @@ class Expansion {
     return builder_.value(Op::add, {scores, bias});
   }
 
-  Result<Value*> scalar(double value) { return builder_.constant(Tensor::scalar(root_.result()->type.dtype, value)); }
+  Result<Value*> scalar(double value, DType dtype) { return builder_.constant(Tensor::scalar(dtype, value)); }
 
   Result<Value*> scaled(Value* x, double factor) {
     if (factor == 1) return x;
-    RTX_ASSIGN(Value * constant, scalar(factor));
+    RTX_ASSIGN(Value * constant, scalar(factor, x->type.dtype));
     return builder_.value(Op::mul, {x, constant});
   }
 

@@ -276,6 +276,26 @@ ElementwiseChoice choose_loop(const Operation& operation, const ElementwiseLoops
           to == DType::boolean ? nullptr : loops.round(to)};
 }
 
+bool is_16_bit(const Type& type) { return type.dtype == DType::f16 || type.dtype == DType::bf16; }
+
+// The operation on f32 between casts, where its result is f16 or bf16: it rounds once, at its end, and what it stands
+// for would round at every value.
+Operation* computed_in_f32(Block& body, Operation* operation) {
+  if (!is_16_bit(operation->result()->type)) return operation;
+  const auto cast = [&](Value* value, DType to) {
+    return body.insert(operation, Op::cast, {value}, {{"to", to}, {"saturate", true}}, {Type{to, value->type.shape}})
+        ->result();
+  };
+  std::vector<Value*> operands;
+  for (Value* operand : operation->operands())
+    operands.push_back(is_16_bit(operand->type) ? cast(operand, DType::f32) : operand);
+  Operation* wide = body.insert(operation, operation->op, std::move(operands), operation->attributes,
+                                {Type{DType::f32, operation->result()->type.shape}});
+  operation->result()->replace_all_uses_with(cast(wide->result(), operation->result()->type.dtype));
+  body.erase(operation);
+  return wide;
+}
+
 }  // namespace
 
 Result<void> expand_without_loops(Block& body, Isa isa) {
@@ -284,7 +304,10 @@ Result<void> expand_without_loops(Block& body, Isa isa) {
     const bool has_loops =
         find_planner(operation->op) || (operation->operand_count() > 0 && operation->result_count() == 1 &&
                                         choose_loop(*operation, elementwise_loops(isa)).loop);
-    if (operation->spec().expand && !has_loops) RTX_TRY(expand(*operation));
+    if (operation->spec().expand && !has_loops) {
+      if (operation->is(Op::attention) || operation->is(Op::rope)) operation = computed_in_f32(body, operation);
+      RTX_TRY(expand(*operation));
+    }
     operation = next;
   }
   return Ok{};

@@ -112,6 +112,43 @@ TEST_CASE("--dump-phases-to and --dump-kernels-to write the phases and the CUDA 
   CHECK(result.err.find("canonical") != std::string::npos);
 }
 
+TEST_CASE("--amp converts, says how much on stderr, and lists the casts where asked") {
+  const TempFolder folder;
+  const std::string model = fixture("vit.dyn20/model.onnx");
+  const CommandResult plain = compile({model, "-o", folder / "f32"});
+  REQUIRE_MESSAGE(plain.exit_code == 0, plain.err);
+  CHECK(plain.err.find("amp") == std::string::npos);
+  const CommandResult half = compile({model, "-o", folder / "f16", "--amp=fp16", "--amp-report", folder / "casts.txt"});
+  REQUIRE_MESSAGE(half.exit_code == 0, half.err);
+  CHECK(half.err.find("amp fp16: ") != std::string::npos);
+  CHECK(half.err.find("weights stored in f16\n") != std::string::npos);
+  const std::string report = read_text_file(folder / "casts.txt", 1 << 20).value();
+  CHECK(report.find("\ncasts:\n  pixel_values: f32 to f16, an operand of conv of node") != std::string::npos);
+  CHECK(report.find("\nattention                  2         0       0\n") != std::string::npos);
+  // All large weights are products' operands, and half as large.
+  const auto size = [&](const char* name) { return fs::file_size(folder / concat(name, "/weights.safetensors")); };
+  CHECK(size("f16") < size("f32") * 0.62);
+
+  const CommandResult kept = compile(
+      {model, "-o", folder / "kept", "--amp=bf16", "--amp-report=-", "--keep-fp32=conv", "--keep-fp32", "attention"});
+  REQUIRE_MESSAGE(kept.exit_code == 0, kept.err);
+  CHECK(kept.err.find(": kept by the name attention\n") != std::string::npos);
+  CHECK(kept.err.find(": kept by the name conv\n") != std::string::npos);
+  CHECK(kept.err.find("weights stored in bf16:\n") != std::string::npos);
+}
+
+TEST_CASE("a model in half precision is left alone by --amp, to the byte") {
+  const TempFolder folder;
+  for (const char* name : {"whisper_encoder.half17", "bert.bf20"}) {
+    const std::string model = concat(fixture(name), "/model.onnx");
+    REQUIRE(compile({model, "-o", folder / "a"}).exit_code == 0);
+    const CommandResult result = compile({model, "-o", folder / "b", "--amp=fp16"});
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    CHECK(result.err.find("amp fp16: nothing converted to f16") != std::string::npos);
+    CHECK(hashes(folder / "a") == hashes(folder / "b"));
+  }
+}
+
 // Refused with this exit code and id, and without a package.
 void check_refused(const TempFolder& folder, const CommandResult& result, int exit_code, std::string_view id) {
   CAPTURE(result.err);
@@ -125,6 +162,9 @@ TEST_CASE("what cannot be compiled gives a clear error, the right exit code and 
   const std::string model = fixture("vit.dyn20/model.onnx");
   check_refused(folder, compile({model}), 2, "E001");
   check_refused(folder, compile({model, "-o", folder / "p", "--arch", "sm_13"}), 4, "E411");
+  check_refused(folder, compile({model, "-o", folder / "p", "--amp=fp8"}), 2, "E001");
+  check_refused(folder, compile({model, "-o", folder / "p", "--keep-fp32=conv"}), 2, "E001");
+  check_refused(folder, compile({model, "-o", folder / "p", "--amp=fp16", "--keep-fp32=covn"}), 2, "E014");
   check_refused(folder, compile({folder / "missing.onnx", "-o", folder / "p"}), 9, "E901");
   check_refused(folder, compile({folder.file("m.onnx", "not a model"), "-o", folder / "p"}), 3, "E101");
   check_refused(folder, compile({folder.file("m.rtxir", "rtxir 1\nstage fused\n"), "-o", folder / "p"}), 3, "E412");

@@ -77,6 +77,16 @@ std::string diff(const std::string& expected, const std::string& got) {
 // The first line says why the case exists.
 bool has_reason(const std::string& text) { return text.starts_with("# ") && text.find('\n') > 12; }
 
+// "# half: bf16" and "# keep-fp32: GLOB" before the module are options of convert_precision.
+PassContext context_of(std::string_view text) {
+  PassContext context;
+  for (const std::string& line : lines_of(text)) {
+    if (line.starts_with("# half: ")) context.half = *parse_dtype(line.substr(8));
+    if (line.starts_with("# keep-fp32: ")) context.keep_f32.push_back(line.substr(13));
+  }
+  return context;
+}
+
 void check_pass_file(const std::string& path, const std::string& pass, double tolerance) {
   std::string text = read(path);
   size_t split = text.find(expect_line);
@@ -90,6 +100,7 @@ void check_pass_file(const std::string& path, const std::string& pass, double to
   Result<std::vector<std::string>> passes = parse_pass_list(pass);
   PipelineOptions options;
   options.round_trip = true;
+  options.context = context_of(input);
   auto report = run_pipeline(**module, *passes, options);
   REQUIRE_MESSAGE(report, to_string(report.error().first()));
 
@@ -98,7 +109,8 @@ void check_pass_file(const std::string& path, const std::string& pass, double to
       output == print(*before) ? concat(input, expect_line, " unchanged\n") : concat(input, expect_line, "\n", output);
   // Before blessing: what computes something else is never an expected output.
   const bool narrow = input.find("f16>") != std::string::npos;  // one rounding in place of several
-  std::optional<std::string> difference = find_difference(*before, **module, 1, narrow ? 500 * tolerance : tolerance);
+  std::optional<std::string> difference =
+      find_difference(*before, **module, 1, narrow && tolerance < 1e-3 ? 500 * tolerance : tolerance);
   REQUIRE_MESSAGE(!difference, path, ": the pass changes what is computed: ", difference.value_or(""));
   if (result == text) return;
   if (blessing()) {
@@ -164,6 +176,7 @@ TEST_CASE("eliminate_dead_values gives the expected modules") { check_pass_folde
 TEST_CASE("infer_and_check gives the expected modules") { check_pass_folder("infer_and_check"); }
 TEST_CASE("recover_composites gives the expected modules") { check_pass_folder("recover_composites", 2e-6); }
 TEST_CASE("merge_products gives the expected modules") { check_pass_folder("merge_products"); }
+TEST_CASE("convert_precision gives the expected modules") { check_pass_folder("convert_precision", 2e-2); }
 TEST_CASE("expand_composites gives the expected modules") { check_pass_folder("expand_composites", 2e-6); }
 TEST_CASE("the canonical pipeline gives the expected modules") { check_pass_folder("canonical"); }
 

@@ -83,6 +83,29 @@ TEST_CASE("eliminate_common_subexpressions keeps what a module computes") {
 TEST_CASE("eliminate_dead_values keeps what a module computes") { check_pass("eliminate_dead_values"); }
 TEST_CASE("the canonical pipeline keeps what a module computes") { check_pass("canonical"); }
 
+// Values may be far apart: random modules compare, round and take differences.
+TEST_CASE("convert_precision gives valid modules with the same inputs and outputs, and does nothing twice") {
+  const std::vector<std::string> names = {"convert_precision"};
+  for_each_module([&](Module& module, uint64_t seed) {
+    fill_weights(module);
+    const std::unique_ptr<Module> before = module.clone();
+    PipelineOptions options;
+    options.round_trip = true;
+    options.context.half = seed % 2 == 0 ? DType::f16 : DType::bf16;
+    auto report = run_pipeline(module, names, options);
+    REQUIRE_MESSAGE(report, error_text(report.error()), "\n", print(*before));
+    const Block &was = before->functions[0]->block, &is = module.functions[0]->block;
+    REQUIRE(was.argument_count() == is.argument_count());
+    for (size_t i = 0; i < is.argument_count(); ++i) CHECK(was.argument(i)->type == is.argument(i)->type);
+    for (size_t i = 0; i < is.terminator()->operand_count(); ++i) {
+      CHECK(was.terminator()->operand(i)->type == is.terminator()->operand(i)->type);
+    }
+    auto again = run_pipeline(module, names, options);
+    REQUIRE(again);
+    CHECK_FALSE(again->timings[0].changed);
+  });
+}
+
 TEST_CASE("canonicalize has nothing left to do after it ran") {
   std::vector<std::string> names = {"canonicalize"};
   for_each_module([&](Module& module, uint64_t) {
