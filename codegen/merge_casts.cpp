@@ -29,9 +29,9 @@ class CastMerger {
  public:
   CastMerger(Block& block, const PlanContext& context) : block_(block), context_(context) {}
 
-  bool move(Operation& fusion, bool shared) {
+  bool move(Operation& fusion, bool to_half) {
     const Operation* cast = lone_cast(fusion);
-    if (!cast) return false;
+    if (!cast || (to_half && bit_width(cast->result()->type.dtype) != 16)) return false;
     Value* value = fusion.operand(0);
     bool alone = value->has_one_use();
     Operation* reshape = value->def() && value->def()->is(Op::reshape) ? value->def() : nullptr;
@@ -40,7 +40,7 @@ class CastMerger {
       alone = alone && value->has_one_use();
     }
     Operation* producer = value->def();
-    if (!producer || !may_take(*producer) || (!alone && !shared)) return false;
+    if (!producer || !may_take(*producer)) return false;
 
     Operation* joined = join(*producer, *cast, value->index(), alone);
     if (!plan_kernel(producer->attributes.string("kind"), *joined->body(), context_)) {
@@ -102,12 +102,12 @@ class CastMerger {
 
 }  // namespace
 
-bool merge_casts(Block& block, const PlanContext& context, bool shared) {
+bool merge_casts(Block& block, const PlanContext& context, bool to_half) {
   CastMerger merger(block, context);
   bool changed = false;
   for (Operation* operation = block.operations().front().get(); operation;) {
     Operation* next = block.next(operation);
-    if (operation->is(Op::fusion)) changed = merger.move(*operation, shared) || changed;
+    if (operation->is(Op::fusion)) changed = merger.move(*operation, to_half) || changed;
     operation = next;
   }
   return changed;

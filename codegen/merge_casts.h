@@ -6,8 +6,8 @@
 
 namespace rtx::codegen {
 
-// Moves a cast where its operand has no other use; with `shared`, also where it has. Only into fusions whose planner
-// takes the result, and not into calls of cuBLASLt. Returns whether anything moved.
-bool merge_casts(Block& block, const PlanContext& context, bool shared);
+// Only into fusions whose planner takes the result, and not into calls of cuBLASLt. With `to_half`, casts to 16 bits
+// alone: their readers are products and attention, which take nothing in. Returns whether anything moved.
+bool merge_casts(Block& block, const PlanContext& context, bool to_half);
 
 }  // namespace rtx::codegen

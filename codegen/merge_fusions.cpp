@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "codegen/merge_casts.h"
 #include "codegen/merge_rules.h"
 #include "codegen/plan_kernel.h"
 #include "codegen/product.h"
@@ -440,9 +441,10 @@ bool merge_fusions(Module& module, package::Determinism determinism, DecisionLog
   const PlanContext context{module.symbols, determinism};
   bool changed = false;
   for (const auto& function : module.functions) {
-    Merger merger(function->block, context);
-    changed = merger.run() || changed;
-    if (log) merger.explain(*log);
+    changed = merge_casts(function->block, context, true) || changed;
+    changed = Merger(function->block, context).run() || changed;
+    changed = merge_casts(function->block, context, false) || changed;
+    if (log) Merger(function->block, context).explain(*log);
   }
   return changed;
 }

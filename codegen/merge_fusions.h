@@ -6,6 +6,8 @@
 //   product -> elementwise       on its elements, also through a reshape; where plan_contract accepts that and
 //                                estimates that one kernel is faster
 //   elementwise -> row           that others read too: a second result of the row kernel (residual + norm)
+//   cast -> what it reads        a further result of the kernel that makes its operand (merge_casts.h); casts to 16 bits
+//                                before all else, others at the end
 //   pointwise | pointwise        that share what they read, or what reads them: one kernel does both side by side
 //
 // Values keep their rounding, so results keep their bits under the evaluator. merge_rules.h has the conditions.
