@@ -133,7 +133,7 @@ std::optional<std::string> describe_difference(const Tensor& before, const Tenso
 }
 
 std::optional<std::string> find_difference(const Module& before, const Module& after, uint64_t seed, double tolerance,
-                                           int rounds) {
+                                           int rounds, const AdjustInput& adjust) {
   if (before.functions.size() != after.functions.size()) return "the number of functions differs";
   Random random(seed);
   for (const auto& function : before.functions) {
@@ -146,6 +146,7 @@ std::optional<std::string> find_difference(const Module& before, const Module& a
       SymbolValues symbols = random_binding(before, random);
       Result<std::vector<Tensor>> inputs = random_inputs(*function, symbols, random, tolerance == 0 && round % 2 == 1);
       if (!inputs) continue;
+      for (size_t i = 0; adjust && i < inputs->size(); ++i) adjust(function->block.argument(i)->name, (*inputs)[i]);
       Result<std::vector<Tensor>> expected = evaluate(*function, *inputs, *before.weights, before.symbols);
       if (!expected) {  // not every binding suits every module: a slice may leave its axis
         last_error = to_string(expected.error().first());

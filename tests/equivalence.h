@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -35,8 +36,10 @@ std::optional<std::string> describe_difference(const Tensor& before, const Tenso
 
 // Evaluates every function of both modules on the same random inputs, under several bindings of the symbols, and
 // compares the outputs bit by bit; any NaN equals any NaN. With a tolerance inputs are finite, and floats need only be
-// that close: norm of the difference over the norm of what it was. Tries `rounds` bindings. Returns what differs first.
+// that close: norm of the difference over the norm of what it was. Tries `rounds` bindings. `adjust` changes random
+// inputs, if given. Returns what differs first.
+using AdjustInput = std::function<void(std::string_view name, Tensor& input)>;
 std::optional<std::string> find_difference(const Module& before, const Module& after, uint64_t seed,
-                                           double tolerance = 0, int rounds = 16);
+                                           double tolerance = 0, int rounds = 16, const AdjustInput& adjust = {});
 
 }  // namespace rtx::testing

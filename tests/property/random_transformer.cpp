@@ -249,18 +249,18 @@ class Generator {
   Value* padding_mask() {
     switch (random_.between(0, 3)) {
       case 0:
-        return argument("mask", DType::boolean, {b(), 1, 1, keys()});
+        return argument("padding", DType::boolean, {b(), 1, 1, keys()});
       case 1: {
-        Value* given = argument("mask", DType::i64, {b(), keys()});
+        Value* given = argument("padding", DType::i64, {b(), keys()});
         return reshape(cast(given, DType::boolean), {b(), 1, 1, keys()});
       }
       case 2: {  // (1 - mask) * lowest
-        Value* given = argument("mask", dtype_, {b(), keys()});
+        Value* given = argument("padding", dtype_, {b(), keys()});
         Value* inverse = make(Op::sub, {number(1, given), reshape(given, {b(), 1, 1, keys()})});
         return either(Op::mul, inverse, number(dtype_ == DType::f32 ? -3.4028234663852886e38 : -1e4, given));
       }
       default:
-        return argument("mask", dtype_, {b(), pick({int64_t{1}, heads_}), s(), keys()});
+        return argument("bias", dtype_, {b(), pick({int64_t{1}, heads_}), s(), keys()});
     }
   }
 
@@ -269,10 +269,13 @@ class Generator {
     const int64_t kind = random_.between(0, 3);
     if (kind == 0) return nullptr;
     const bool odd = near_miss();
+    sees_nothing_ = false;
     Value* i = positions(4, 2, s(), has_past_ && !odd ? Dim::symbol("p") : Dim(0));
     Value* j = positions(4, 3, keys(), 0);
-    Value* seen = random_.chance(8) ? make(Op::less, {j, i}) : make(Op::less_equal, {j, i});
+    sees_nothing_ = random_.chance(8);
+    Value* seen = make(sees_nothing_ ? Op::less : Op::less_equal, {j, i});
     if (kind == 3) {
+      sees_nothing_ = sees_nothing_ || mask_;
       Value* first = make(Op::sub, {i, number(pick({2, 3}), DType::i64)});
       seen = either(Op::logical_and, seen, make(Op::less, {first, j}));
     }
@@ -280,9 +283,11 @@ class Generator {
   }
 
   Value* masked(Value* scores) {
-    const double fill =
-        scores->type.dtype == DType::f32 ? pick({-1e9, -3.4028234663852886e38, -INFINITY}) : pick({-1e4, -INFINITY});
     Value* keep = causal_mask();
+    // What a row without keys gives depends on how large numbers round, but for infinity.
+    const double fill = keep && sees_nothing_              ? -HUGE_VAL
+                        : scores->type.dtype == DType::f32 ? pick({-1e9, -3.4028234663852886e38, -HUGE_VAL})
+                                                           : pick({-1e4, -HUGE_VAL});
     if (mask_ && mask_->type.dtype == DType::boolean) {
       keep = keep ? either(Op::logical_and, keep, mask_) : mask_;
     } else if (mask_) {
@@ -332,7 +337,7 @@ class Generator {
 
   Value* with_past(Value* x, const char* name) {
     if (!has_past_) return x;
-    const std::string full = concat(name, outputs_.size());
+    const std::string full = concat(name, function_->block.argument_count());
     Value* past = argument(full, dtype_, {b(), kv_heads_, Dim::symbol("p"), size_});
     Value* all = make(Op::concat, {past, x}, {{"axis", int64_t{2}}});
     if (has_cache_) output(all);
@@ -426,11 +431,21 @@ class Generator {
   DType dtype_;
   int64_t heads_, kv_heads_, size_, hidden_, pairs_ = 0;
   bool has_cache_ = false, has_past_ = false;
+  bool sees_nothing_ = false;  // a row of the last causal mask may have no keys
   int weights_ = 0;
   Value *table_ = nullptr, *mask_ = nullptr, *cosine_ = nullptr, *sine_ = nullptr;
 };
 
 }  // namespace
+
+void make_valid_input(std::string_view name, Tensor& input) {
+  if (name != "padding") return;
+  const int64_t keys = input.shape.back();
+  for (int64_t i = 0; i < input.element_count(); ++i) {
+    const bool seen = i % keys == 0 || input.f64(i) > 0;
+    is_float(input.dtype) ? input.set_f64(i, seen) : input.set_i64(i, seen);
+  }
+}
 
 std::unique_ptr<Module> random_transformer(Random& random) { return Generator(random).run(); }
 

@@ -14,4 +14,8 @@ namespace rtx::testing {
 // eight is a near miss of its pattern. Weights have no data (fill_weights).
 std::unique_ptr<Module> random_transformer(Random& random);
 
+// Makes padding masks among its inputs 0 and 1, and lets every row see the first key: a finite fill gives rows without
+// keys results that are the rounding of their scores.
+void make_valid_input(std::string_view name, Tensor& input);
+
 }  // namespace rtx::testing
