@@ -22,6 +22,12 @@ std::string inspect_json(const package::Package& package, std::span<const int64_
 // "input x", "weight 'w'", "arena[3]", "output y"
 std::string buffer_text(const package::Manifest& manifest, const package::Program& program, uint32_t buffer);
 
+// "12.5 KiB"
+std::string size_text(int64_t bytes);
+
+// The pieces of a program's arena, and a map of it: a line a step, a column an equal part of the arena.
+std::string arena_text(const package::Program& program, std::span<const int64_t> symbols);
+
 // How often a program runs each kernel, summed over the programs.
 std::vector<int64_t> count_launches(const package::Manifest& manifest);
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/inspect.h"
+#include "runtime/arena.h"
 #include "runtime/memory_report.h"
 
 namespace rtx::cli {
@@ -75,14 +76,26 @@ Json decisions_json(const Manifest& manifest, const std::vector<uint32_t>& posit
   return list;
 }
 
+Json arena_json(const Program& program, std::span<const int64_t> symbols) {
+  const auto arena = runtime::lay_out_arena(program, symbols);
+  const std::vector<package::Life> lives = package::arena_lives(program);
+  Json pieces = Json::array();
+  for (size_t i = 0; i < program.arena.size(); ++i) {
+    pieces.push_back({{"bytes", value_json(program.arena[i], symbols)},
+                      {"offset", arena ? Json(arena->offsets[i]) : Json(nullptr)},
+                      {"first_step", lives[i].first},
+                      {"last_step", lives[i].last}});
+  }
+  return pieces;
+}
+
 Json program_json(const Manifest& manifest, const Program& program, std::span<const int64_t> symbols, const Gpu& gpu) {
   std::vector<int64_t> low, high;
   for (const Symbol& symbol : manifest.symbols) {
     low.push_back(symbol.min);
     high.push_back(symbol.max);
   }
-  Json slots = Json::array(), steps = Json::array();
-  for (const Formula& slot : program.slots) slots.push_back(value_json(slot, symbols));
+  Json steps = Json::array();
   for (const Step& step : program.steps) {
     const auto buffers = [&](const std::vector<uint32_t>& list) {
       Json texts = Json::array();
@@ -106,7 +119,7 @@ Json program_json(const Manifest& manifest, const Program& program, std::span<co
            {{"min", memory_json(program, low)},
             {"chosen", memory_json(program, symbols)},
             {"max", memory_json(program, high)}}},
-          {"slots", std::move(slots)},
+          {"arena", arena_json(program, symbols)},
           {"steps", std::move(steps)}};
 }
 

@@ -4,7 +4,6 @@
 
 #include "base/text.h"
 #include "cli/inspect.h"
-#include "runtime/arena.h"
 #include "runtime/bind_symbols.h"
 #include "runtime/host_tensor.h"
 #include "runtime/memory_report.h"
@@ -26,14 +25,6 @@ using package::Resources;
 using package::Step;
 using package::Symbol;
 using package::TensorSpec;
-
-std::string size_text(int64_t bytes) {
-  constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  while (value >= 1024 && unit < 6) value /= 1024, ++unit;
-  return unit ? fmt::format("{:.1f} {}", value, units[unit]) : fmt::format("{} B", bytes);
-}
 
 std::string spec_text(const TensorSpec& spec) {
   return concat(to_string(spec.dtype), "[", join(spec.shape, ", ", [](const Formula& f) { return f.text(); }), "]");
@@ -108,24 +99,6 @@ std::string memory_summary(const Manifest& manifest, const Program& program, std
          memory_row(manifest, program, "max", high);
 }
 
-std::string slots_section(const Program& program, std::span<const int64_t> symbols) {
-  std::string out;
-  const auto arena = runtime::lay_out_arena(program, symbols);
-  for (size_t slot = 0; slot < program.slots.size(); ++slot) {
-    std::vector<std::string> users;
-    for (size_t step = 0; step < program.steps.size(); ++step)
-      for (uint32_t result : program.steps[step].results) {
-        const Buffer& buffer = program.buffers[result];
-        if (buffer.kind == BufferKind::arena && buffer.index == slot)
-          users.push_back(fmt::format("step {} ({})", step, value_text(buffer.bytes, symbols)));
-      }
-    out += fmt::format("    slot {:<4} at {:<12} {:>12} bytes = {}; results of {}\n", slot,
-                       arena ? concat(arena->offsets[slot]) : "?", value_text(program.slots[slot], symbols),
-                       program.slots[slot].text(), users.empty() ? "no step" : join(users, ", "));
-  }
-  return out;
-}
-
 std::string steps_section(const Manifest& manifest, const Program& program) {
   std::string out;
   for (size_t i = 0; i < program.steps.size(); ++i) {
@@ -155,7 +128,7 @@ std::string program_section(const Manifest& manifest, const Program& program, st
   tensors("inputs", program.inputs);
   tensors("outputs", program.outputs);
   out += "  memory\n" + memory_summary(manifest, program, symbols);
-  if (sections.memory) out += slots_section(program, symbols);
+  if (sections.memory) out += arena_text(program, symbols);
   if (sections.plan) out += "  steps\n" + steps_section(manifest, program);
   return out;
 }
@@ -205,6 +178,14 @@ std::string weights_section(const Package& package) {
 }
 
 }  // namespace
+
+std::string size_text(int64_t bytes) {
+  constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  while (value >= 1024 && unit < 6) value /= 1024, ++unit;
+  return unit ? fmt::format("{:.1f} {}", value, units[unit]) : fmt::format("{} B", bytes);
+}
 
 std::vector<int64_t> count_launches(const Manifest& manifest) {
   std::vector<int64_t> launches(manifest.kernels.size());

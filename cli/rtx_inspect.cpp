@@ -33,7 +33,7 @@ int run(int argc, char** argv) {
   tool.app.add_flag("--json", json, "Print everything as one JSON object");
   tool.app.add_flag("--kernels", sections.kernels, "Add the kernels with what the compiler measured for each arch");
   tool.app.add_flag("--plan", sections.plan, "Add the steps: kernel, buffers, ONNX nodes they come from");
-  tool.app.add_flag("--memory", sections.memory, "Add the slots of the arena and the tensors that share them");
+  tool.app.add_flag("--memory", sections.memory, "Add the pieces of the arena and a map of it, step by step");
   tool.app.add_flag("--weights", sections.weights, "Add the weights");
   tool.app.add_flag("--all", all, "Add all of these");
   tool.app

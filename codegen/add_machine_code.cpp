@@ -2,10 +2,10 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "codegen/assign_slots.h"
 #include "codegen/fatbin.h"
 #include "codegen/nvrtc.h"
 #include "codegen/occupancy.h"
+#include "codegen/representative_values.h"
 #include "runtime/package/package.h"
 
 namespace rtx::codegen {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "codegen/assign_slots.h"
+#include "codegen/representative_values.h"
 
 namespace rtx::codegen {
 

@@ -115,11 +115,10 @@ class ManifestMaker {
       RTX_ASSIGN(package::TensorSpec spec, tensor_spec(function.output_names[i], results[i]->type));
       program.outputs.push_back(std::move(spec));
     }
-    for (const Dim& slot : plan.memory.slots) {
-      RTX_ASSIGN(Formula parsed, formula(slot));
-      program.slots.push_back(std::move(parsed));
+    for (const Dim& piece : plan.memory.arena) {
+      RTX_ASSIGN(Formula parsed, formula(piece));
+      program.arena.push_back(std::move(parsed));
     }
-    RTX_ASSIGN(program.arena_lower_bound, formula(plan.memory.arena_lower_bound));
     for (const BufferPlan& buffer : plan.memory.buffers) {
       RTX_ASSIGN(Formula bytes, formula(buffer.bytes));
       program.buffers.push_back({buffer.kind, buffer.index, std::move(bytes)});

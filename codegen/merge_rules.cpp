@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "codegen/assign_slots.h"
 #include "codegen/element_reads.h"
 #include "codegen/emit/scalar_ops.h"
 #include "codegen/plan_common.h"
+#include "codegen/representative_values.h"
 #include "codegen/row_shape.h"
 
 namespace rtx::codegen {

@@ -1,10 +1,10 @@
 #include "codegen/plan_gemm.h"
 
 #include "base/text.h"
-#include "codegen/assign_slots.h"
 #include "codegen/emit/c_types.h"
 #include "codegen/plan_common.h"
 #include "codegen/product_cost.h"
+#include "codegen/representative_values.h"
 
 namespace rtx::codegen {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "codegen/assign_slots.h"
+#include "codegen/order_arena.h"
 #include "codegen/plan_common.h"
 
 namespace rtx::codegen {
@@ -40,7 +40,13 @@ class MemoryPlanner {
       if (operation->is(Op::weight)) add_weight(*operation);
       if (operation->is(Op::fusion)) add_step(*operation, step++);
     }
-    const SlotAssignment slots = assign_slots(ranges_, symbols);
+    const std::vector<uint32_t> order = order_arena(bytes_, lives_, symbols);
+    std::vector<uint32_t> place_of(order.size());
+    for (uint32_t piece : order) {
+      place_of[piece] = static_cast<uint32_t>(plan_.arena.size());
+      plan_.arena.push_back(bytes_[piece]);
+      plan_.lives.push_back(lives_[piece]);
+    }
     plan_.scratch.resize(scratch_.size());
     for (size_t i = 0; i < owners_.size(); ++i) {
       const auto buffer = static_cast<uint32_t>(plan_.buffers.size());
@@ -49,7 +55,7 @@ class MemoryPlanner {
       } else {
         plan_.scratch[owners_[i].step].push_back(buffer);
       }
-      plan_.buffers.push_back({BufferKind::arena, slots.slot_of[i], ranges_[i].bytes});
+      plan_.buffers.push_back({BufferKind::arena, place_of[i], bytes_[i]});
     }
     uint32_t counters = 0;
     for (size_t i = 0; i < scratch_.size(); ++i) {
@@ -57,8 +63,6 @@ class MemoryPlanner {
       plan_.scratch[i].push_back(static_cast<uint32_t>(plan_.buffers.size()));
       plan_.buffers.push_back({BufferKind::counters, counters++, scratch_[i].counters * Dim(4)});
     }
-    plan_.slots = slots.slots;
-    plan_.arena_lower_bound = slots.lower_bound;
     for (const auto& operation : block_.operations()) {
       if (operation->is(Op::reshape))
         plan_.buffer_of[operation->result()] = plan_.buffer_of.at(root_of(operation->result()));
@@ -80,35 +84,42 @@ class MemoryPlanner {
   }
 
   void add_step(const Operation& fusion, size_t index) {
-    const int step = static_cast<int>(index);
+    const int64_t step = static_cast<int64_t>(index);
     for (const Value* operand : fusion.operands()) {
-      if (auto found = range_of_.find(root_of(operand)); found != range_of_.end()) ranges_[found->second].last = step;
+      if (auto found = piece_of_.find(root_of(operand)); found != piece_of_.end()) lives_[found->second].last = step;
     }
     for (size_t i = 0; i < fusion.result_count(); ++i) {
       const Value* result = fusion.result(i);
       if (plan_.buffer_of.contains(result)) continue;  // an output
-      range_of_[result] = ranges_.size();
-      ranges_.push_back({byte_count(result->type), step, step});
-      owners_.push_back({result, index});
+      piece_of_[result] = lives_.size();
+      add_piece(byte_count(result->type), {result, index});
     }
     if (scratch_[index].workspace_bytes.is(0)) return;
-    ranges_.push_back({scratch_[index].workspace_bytes, step, step});
-    owners_.push_back({nullptr, index});
+    add_piece(scratch_[index].workspace_bytes, {nullptr, index});
   }
 
-  // Whose memory a range is: a value's, or the workspace of a step.
+  // Whose memory a piece is: a value's, or the workspace of a step.
   struct Owner {
     const Value* value;
-    size_t step;
+    size_t step;  // that writes it
   };
+
+  void add_piece(Dim bytes, Owner owner) {
+    const int64_t step = static_cast<int64_t>(owner.step);
+    bytes_.push_back(std::move(bytes));
+    lives_.push_back({step, step});
+    owners_.push_back(owner);
+  }
 
   const Block& block_;
   std::span<const StepScratch> scratch_;
   std::vector<std::string>& weights_;
   MemoryPlan plan_;
-  std::vector<LiveRange> ranges_;
-  std::vector<Owner> owners_;  // of each range
-  std::map<const Value*, size_t> range_of_;
+  // Of each piece of the arena.
+  std::vector<Dim> bytes_;
+  std::vector<package::Life> lives_;
+  std::vector<Owner> owners_;
+  std::map<const Value*, size_t> piece_of_;
 };
 
 }  // namespace
@@ -120,8 +131,8 @@ std::string MemoryPlan::str() const {
     text += concat("buffer ", i, ": ", kinds[static_cast<size_t>(buffers[i].kind)], " ", buffers[i].index, ", ",
                    buffers[i].bytes.str(), " bytes\n");
   }
-  for (size_t i = 0; i < slots.size(); ++i) text += concat("slot ", i, ": ", slots[i].str(), " bytes\n");
-  text += concat("lower bound: ", arena_lower_bound.str(), " bytes\n");
+  for (size_t i = 0; i < arena.size(); ++i)
+    text += concat("piece ", i, ": ", arena[i].str(), " bytes, steps ", lives[i].first, " to ", lives[i].last, "\n");
   return text;
 }
 

@@ -1,4 +1,4 @@
-// Where every value of a function and the scratch of its kernels lie: in an input, an output, a weight, a slot of the
+// Where every value of a function and the scratch of its kernels lie: in an input, an output, a weight, a piece of the
 // arena or among the counters.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "ir/module.h"
-#include "runtime/package/manifest.h"
+#include "runtime/package/arena_layout.h"
 
 namespace rtx::codegen {
 
@@ -29,12 +29,13 @@ struct StepScratch {
 
 struct MemoryPlan {
   std::vector<BufferPlan> buffers;
-  std::vector<Dim> slots;
-  Dim arena_lower_bound;
+  // Of the pieces of the arena, from the lowest address up; see runtime/package/arena_layout.h.
+  std::vector<Dim> arena;
+  std::vector<package::Life> lives;
   std::map<const Value*, uint32_t> buffer_of;  // every argument and result, reshapes included
   std::vector<std::vector<uint32_t>> scratch;  // buffers of each step: the workspace, the counters, where it has them
 
-  // One line a buffer and slot.
+  // One line a buffer and piece.
   std::string str() const;
 };
 

@@ -4,27 +4,25 @@
 
 namespace rtx::runtime {
 
-Result<int64_t> aligned(int64_t bytes) {
-  int64_t rounded = 0;
-  if (bytes < 0 || __builtin_add_overflow(bytes, alignment - 1, &rounded))
-    return make_error(ErrorKind::limit, "E506", concat("a buffer of ", bytes, " bytes"));
-  return rounded / alignment * alignment;
-}
-
 Result<Arena> lay_out_arena(const package::Program& program, std::span<const int64_t> symbols) {
   Arena arena;
-  auto append = [&](const package::Formula& size, std::vector<int64_t>& offsets, int64_t& end) -> Result<void> {
-    RTX_ASSIGN(const int64_t bytes, size.evaluate(symbols));
+  for (const package::Formula& piece : program.arena) {
+    RTX_ASSIGN(const int64_t bytes, piece.evaluate(symbols));
     RTX_ASSIGN(const int64_t rounded, aligned(bytes));
-    offsets.push_back(end);
-    if (__builtin_add_overflow(end, rounded, &end))
-      return make_error(ErrorKind::limit, "E506", concat("the arena of program '", program.name, "' is too large"));
-    return Ok{};
-  };
-  for (const package::Formula& slot : program.slots) RTX_TRY(append(slot, arena.offsets, arena.bytes));
+    arena.piece_bytes.push_back(rounded);
+  }
+  const std::vector<package::Life> lives = package::arena_lives(program);
+  auto layout = package::lay_out_pieces(package::pieces_below(lives), lives, arena.piece_bytes);
+  if (!layout) return std::move(layout).error().within(concat("program '", program.name, "'"));
+  arena.offsets = std::move(layout->offsets);
+  arena.bytes = layout->bytes;
   for (const package::Buffer& buffer : program.buffers) {
     if (buffer.kind != package::BufferKind::counters) continue;
-    RTX_TRY(append(buffer.bytes, arena.counter_offsets, arena.counter_bytes));
+    RTX_ASSIGN(const int64_t bytes, buffer.bytes.evaluate(symbols));
+    RTX_ASSIGN(const int64_t rounded, aligned(bytes));
+    arena.counter_offsets.push_back(arena.counter_bytes);
+    if (__builtin_add_overflow(arena.counter_bytes, rounded, &arena.counter_bytes))
+      return make_error(ErrorKind::limit, "E506", concat("the counters of program '", program.name, "' are too many"));
   }
   return arena;
 }

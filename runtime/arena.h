@@ -1,4 +1,4 @@
-// Where the slots of a program lie in its arena and its counters in theirs, for one binding of the symbols.
+// Where the arena of a program has its pieces and its counters lie, for one binding of the symbols.
 #pragma once
 
 #include <cstdint>
@@ -6,19 +6,17 @@
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/package/manifest.h"
+#include "runtime/package/arena_layout.h"
 
 namespace rtx::runtime {
 
-// Every slot, weight and allocation starts at a multiple of this many bytes.
-inline constexpr int64_t alignment = 256;
-
-// `bytes` rounded up to the alignment; E506 if it is negative or the result does not fit.
-Result<int64_t> aligned(int64_t bytes);
+using package::aligned;
+using package::alignment;
 
 struct Arena {
-  std::vector<int64_t> offsets;  // of each slot
-  int64_t bytes = 0;             // all slots, each rounded up
+  std::vector<int64_t> offsets;      // of each piece
+  std::vector<int64_t> piece_bytes;  // rounded up
+  int64_t bytes = 0;
   // The buffers of counters, one after the other in memory of their own, each rounded up.
   std::vector<int64_t> counter_offsets;
   int64_t counter_bytes = 0;

@@ -29,7 +29,8 @@ bool uses(const package::Kernel& kernel, size_t symbol) {
       if (size.uses(symbol)) return true;
     for (const Formula& scalar : launch.scalars)
       if (scalar.uses(symbol)) return true;
-    if (launch.shared_bytes.uses(symbol)) return true;
+    for (const Formula* f : {&launch.shared_bytes, &launch.workspace_bytes, &launch.counters})
+      if (f->uses(symbol)) return true;
   }
   if (kernel.matmul) {
     const package::MatmulCall& call = *kernel.matmul;
@@ -44,8 +45,8 @@ bool uses(const Manifest& manifest, const Program& program, size_t symbol) {
     for (const TensorSpec& spec : *specs)
       for (const Formula& size : spec.shape)
         if (size.uses(symbol)) return true;
-  for (const Formula& slot : program.slots)
-    if (slot.uses(symbol)) return true;
+  for (const Formula& piece : program.arena)
+    if (piece.uses(symbol)) return true;
   for (const package::Buffer& buffer : program.buffers)
     if (buffer.bytes.uses(symbol)) return true;
   for (const package::Step& step : program.steps)

@@ -28,7 +28,7 @@ Result<MemoryReport> report_memory(const package::Program& program, std::span<co
   RTX_ASSIGN(const Arena arena, lay_out_arena(program, symbols));
   report.arena_bytes = arena.bytes;
   report.counter_bytes = arena.counter_bytes;
-  RTX_ASSIGN(report.lower_bound, program.arena_lower_bound.evaluate(symbols));
+  RTX_ASSIGN(report.lower_bound, package::most_alive(package::arena_lives(program), arena.piece_bytes));
   return report;
 }
 

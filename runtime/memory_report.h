@@ -11,8 +11,8 @@ namespace rtx::runtime {
 
 struct MemoryReport {
   int64_t input_bytes = 0, output_bytes = 0;
-  int64_t arena_bytes = 0;  // the peak of intermediate values, as laid out
-  int64_t lower_bound = 0;  // at which no layout of the arena can be smaller
+  int64_t arena_bytes = 0;    // the peak of intermediate values, as laid out
+  int64_t lower_bound = 0;    // the most bytes alive at one step, pieces rounded up: no layout is smaller
   int64_t counter_bytes = 0;  // counters of all steps
 };
 

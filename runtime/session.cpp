@@ -128,12 +128,9 @@ Result<void> Session::check_buffers(const Binding& binding) const {
       case BufferKind::weight:
         available = model_.weights().bytes[buffer.index];
         break;
-      case BufferKind::arena: {
-        const auto& offsets = binding.arena.offsets;
-        const int64_t end = buffer.index + 1 < offsets.size() ? offsets[buffer.index + 1] : binding.arena.bytes;
-        available = end - offsets[buffer.index];
+      case BufferKind::arena:
+        available = binding.arena.piece_bytes[buffer.index];
         break;
-      }
       case BufferKind::counters:
         available = bytes;  // lay_out_arena() has made room for these
         break;
@@ -244,9 +241,8 @@ void Session::resolve_addresses(const Binding& binding) {
         buffers.push_back(arena_->address() + static_cast<uint64_t>(binding.arena.offsets[buffer.index]));
         break;
       case BufferKind::counters:
-        buffers.push_back(counters_ ? counters_->address() +
-                                          static_cast<uint64_t>(binding.arena.counter_offsets[buffer.index])
-                                    : 0);
+        buffers.push_back(
+            counters_ ? counters_->address() + static_cast<uint64_t>(binding.arena.counter_offsets[buffer.index]) : 0);
         break;
     }
   }

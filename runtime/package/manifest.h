@@ -102,7 +102,7 @@ struct Kernel {
   bool operator==(const Kernel&) const = default;
 };
 
-// What a buffer is: an input or output of the program, a weight, a slot of the arena, or counters of one step. Steps
+// What a buffer is: an input or output of the program, a weight, a piece of the arena, or counters of one step. Steps
 // write only outputs, the arena and their own counters.
 enum class BufferKind : uint8_t { input, output, weight, arena, counters };
 std::string_view to_string(BufferKind kind);
@@ -110,7 +110,7 @@ std::optional<BufferKind> parse_buffer_kind(std::string_view text);
 
 struct Buffer {
   BufferKind kind = BufferKind::arena;
-  uint32_t index = 0;  // of the input, output, weight, arena slot, or among the buffers of counters
+  uint32_t index = 0;  // of the input, output, weight, arena piece, or among the buffers of counters
   Formula bytes;
   bool operator==(const Buffer&) const = default;
 };
@@ -142,10 +142,8 @@ struct Program {
   std::string name;
   std::optional<Selector> when;  // none: for every call
   std::vector<TensorSpec> inputs, outputs;
-  // Bytes of each arena slot. Slot i starts at the sum of the slots before it, each rounded up to 256 bytes.
-  std::vector<Formula> slots;
-  // The largest sum of live bytes over the steps, at which no layout of the arena can be smaller; for reports.
-  Formula arena_lower_bound;
+  // Bytes of each piece of the arena, from the lowest address up. Where they lie: runtime/package/arena_layout.h.
+  std::vector<Formula> arena;
   std::vector<Buffer> buffers;
   std::vector<Step> steps;  // in order of execution
   bool operator==(const Program&) const = default;

@@ -32,7 +32,7 @@ Buffer decode_buffer(Decoder& d, const YamlNode& node, const Manifest& manifest,
       count = manifest.weights.size();
       break;
     case BufferKind::arena:
-      count = program.slots.size();
+      count = program.arena.size();
       break;
     case BufferKind::counters:
       count = int32_max;  // check_counters() looks at them all together
@@ -60,6 +60,36 @@ void check_scratch(Decoder& d, const YamlNode& node, const Step& step, const Ker
     for (const auto* others : {&step.operands, &step.results})
       if (std::find(others->begin(), others->end(), index) != others->end())
         d.fail(node, concat("buffer ", index, " is scratch, and an operand or result of the same step"));
+  }
+}
+
+// A step reads only what is there: a buffer of the arena that a step before it wrote, in a piece that no step wrote
+// since. It writes to pieces that differ from one another and from those that it reads.
+void check_arena(Decoder& d, const YamlNode& node, const Program& program) {
+  constexpr uint32_t nothing = UINT32_MAX;
+  std::vector<uint32_t> holds(program.arena.size(), nothing);  // the buffer that was written last, of each piece
+  std::vector<size_t> read_at(program.arena.size(), SIZE_MAX), written_at = read_at;
+  for (size_t i = 0; i < program.steps.size() && !d.error; ++i) {
+    const Step& step = program.steps[i];
+    auto piece_of = [&](uint32_t buffer) { return program.buffers[buffer].index; };
+    auto is_in_arena = [&](uint32_t buffer) { return program.buffers[buffer].kind == BufferKind::arena; };
+    for (uint32_t buffer : step.operands) {
+      if (!is_in_arena(buffer)) continue;
+      if (holds[piece_of(buffer)] != buffer)
+        d.fail(node, concat("step ", i, " reads buffer ", buffer, ", which does not hold what it was given"));
+      read_at[piece_of(buffer)] = i;
+    }
+    for (const auto* list : {&step.results, &step.scratch}) {
+      for (uint32_t buffer : *list) {
+        if (!is_in_arena(buffer)) continue;
+        if (read_at[piece_of(buffer)] == i || written_at[piece_of(buffer)] == i)
+          d.fail(node, concat("step ", i, " writes buffer ", buffer, " over another one of the same step"));
+        holds[piece_of(buffer)] = buffer;
+        written_at[piece_of(buffer)] = i;
+      }
+    }
+    for (uint32_t buffer : step.scratch)  // is not a value
+      if (is_in_arena(buffer)) holds[piece_of(buffer)] = nothing;
   }
 }
 
@@ -143,13 +173,13 @@ Program decode_program(Decoder& d, const YamlNode& node, const Manifest& manifes
   program.inputs = tensors(fields["inputs"]);
   if (when && !d.error && !can_select(*program.when, program)) d.fail(*when, "'when' names no input that is one bool");
   program.outputs = tensors(fields["outputs"]);
-  program.slots = d.list(fields["slots"], [&](const YamlNode* n) { return d.formula(n); });
-  program.arena_lower_bound = d.formula(fields["arena_lower_bound"]);
+  program.arena = d.list(fields["arena"], [&](const YamlNode* n) { return d.formula(n); });
   program.buffers =
       d.list(fields["buffers"], [&](const YamlNode* n) { return decode_buffer(d, *n, manifest, program); });
   const YamlNode* const steps = fields["steps"];
   program.steps = d.list(steps, [&](const YamlNode* n) { return decode_step(d, *n, manifest, program); });
   if (!d.error) check_counters(d, *steps, program);
+  if (!d.error) check_arena(d, *steps, program);
   fields.finish();
   return program;
 }

@@ -94,8 +94,7 @@ void write_program(std::string& out, const Program& program) {
         concat("    when: {input: ", program.when->input, ", value: ", program.when->value ? "true" : "false", "}\n");
   write_lines(out, "    ", "inputs", program.inputs, tensor_line);
   write_lines(out, "    ", "outputs", program.outputs, tensor_line);
-  write_lines(out, "    ", "slots", program.slots, formula);
-  out += concat("    arena_lower_bound: ", formula(program.arena_lower_bound), "\n");
+  write_lines(out, "    ", "arena", program.arena, formula);
   write_lines(out, "    ", "buffers", program.buffers, [](const Buffer& b) {
     return concat("{kind: ", to_string(b.kind), ", index: ", b.index, ", bytes: ", formula(b.bytes), "}");
   });

@@ -42,8 +42,7 @@ inline package::Manifest hand_made_manifest() {
                  {.name = "k", .dtype = DType::i64, .shape = {f("batch")}}};
   main.outputs = {{.name = "sum", .dtype = DType::f32, .shape = {f("batch"), f("4")}},
                   {.name = "k2", .dtype = DType::i64, .shape = {f("batch")}}};
-  main.slots = {f("16*batch")};
-  main.arena_lower_bound = f("16*batch");
+  main.arena = {f("16*batch")};
   main.buffers = {{BufferKind::input, 0, f("16*batch")},  {BufferKind::input, 1, f("8*batch")},
                   {BufferKind::weight, 0, f("16")},       {BufferKind::arena, 0, f("16*batch")},
                   {BufferKind::output, 0, f("16*batch")}, {BufferKind::output, 1, f("8*batch")}};

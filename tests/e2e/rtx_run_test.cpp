@@ -256,10 +256,10 @@ TEST_CASE("rtx-inspect shows the parts of a package") {
   for (const char* part :
        {"made by      hand", "archs        cpu device alone", "batch                    1 to 8, planned for 2",
         "1 tensors, 16 B, largest 'w' f32[4]", "program main (3 steps)", "f32[batch, 4]",
-        "arena 256 B (lower bound 32 B", "0  add_w: arena[0] <- input x, weight 'w'", "from /layer.0/Add",
-        "slot 0    at 0", "verified: every file matches its hash", "add_w (pointwise, run_to_run), 2 launches"})
+        "arena 256 B (lower bound 256 B", "0  add_w: arena[0] <- input x, weight 'w'", "from /layer.0/Add",
+        "arena[0] at 0", "verified: every file matches its hash", "add_w (pointwise, run_to_run), 2 launches"})
     CHECK_MESSAGE(contains(r.out, part), part);
-  CHECK(contains(run_command({RTX_INSPECT, f.package, "--dim=batch=8"}).out, "lower bound 128 B"));
+  CHECK(contains(run_command({RTX_INSPECT, f.package, "--dim=batch=8"}).out, "lower bound 256 B"));
   CHECK(run_command({RTX_INSPECT, f.package, "--dim=batch=9"}).exit_code == 3);
   CHECK(run_command({RTX_INSPECT, f.folder / "absent"}).exit_code == 9);
 }
@@ -284,7 +284,7 @@ TEST_CASE("rtx-inspect --json is one object with everything") {
   REQUIRE(root.is_object());
   CHECK(root["programs"][0]["inputs"][0]["shape"] == nlohmann::json::parse(R"(["batch", 4])"));
   CHECK(root["programs"][0]["memory"]["chosen"]["arena_bytes"] == 256);
-  CHECK(root["programs"][0]["memory"]["max"]["arena_lower_bound"] == 128);
+  CHECK(root["programs"][0]["memory"]["max"]["arena_lower_bound"] == 256);
   CHECK(root["programs"][0]["steps"][2]["origins"].size() == 2);
   CHECK(root["kernels"][0]["launches"] == 2);
   CHECK(root["weights"][0]["bytes"] == 16);

@@ -125,16 +125,17 @@ TEST_CASE("steps that share an arena as planned give the outputs of the module")
 }
 
 // Negative control of the test above. Few random modules have two values alive in the arena, so more are drawn.
-TEST_CASE("values that share a slot while both are alive change the outputs") {
+TEST_CASE("values that share a place while both are alive change the outputs") {
   size_t changed = 0;
   for (uint64_t seed = 1; seed <= 3 * module_count; ++seed) {
     std::optional<Sample> sample = make_sample(seed);
     if (!sample) continue;
     codegen::MemoryPlan& memory = sample->plan->programs[0].memory;
-    if (memory.slots.size() < 2) continue;
+    if (memory.arena.size() < 2) continue;
     Dim all(0);
-    for (const Dim& slot : memory.slots) all = all + slot;
-    memory.slots = {all};
+    for (const Dim& piece : memory.arena) all = all + piece;
+    memory.arena = {all};
+    memory.lives = {{0, 1}};
     for (codegen::BufferPlan& buffer : memory.buffers) {
       if (buffer.kind == package::BufferKind::arena) buffer.index = 0;
     }

@@ -52,21 +52,21 @@ class PlanRunner {
   };
 
   Result<void> make_memory() {
-    std::vector<int64_t> slot_offsets;
-    int64_t arena_bytes = 0;
-    for (const Dim& slot : program_.memory.slots) {
-      slot_offsets.push_back(arena_bytes);
-      RTX_ASSIGN(const int64_t bytes, slot.evaluate(symbols_));
-      arena_bytes += (bytes + 255) / 256 * 256;
+    std::vector<int64_t> sizes;
+    for (const Dim& piece : program_.memory.arena) {
+      RTX_ASSIGN(const int64_t bytes, piece.evaluate(symbols_));
+      sizes.push_back(bytes);
     }
+    const auto& lives = program_.memory.lives;
+    RTX_ASSIGN(const package::ArenaLayout layout, package::lay_out_pieces(package::pieces_below(lives), lives, sizes));
     constexpr std::byte poison{0x77};
-    arena_.assign(static_cast<size_t>(arena_bytes), poison);
+    arena_.assign(static_cast<size_t>(layout.bytes), poison);
     // Filled before addresses of elements are taken.
     own_.reserve(program_.memory.buffers.size());
     for (const codegen::BufferPlan& buffer : program_.memory.buffers) {
       RTX_ASSIGN(const int64_t bytes, buffer.bytes.evaluate(symbols_));
       if (buffer.kind == BufferKind::arena) {
-        places_.push_back({&arena_, slot_offsets[buffer.index]});
+        places_.push_back({&arena_, layout.offsets[buffer.index]});
         continue;
       }
       if (buffer.kind == BufferKind::input) own_.push_back(inputs_[buffer.index].bytes);

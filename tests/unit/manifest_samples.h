@@ -66,8 +66,7 @@ inline Manifest small_manifest() {
   p.name = "main";
   p.inputs = {{"ids", DType::i64, {f("batch"), f("seq")}}};
   p.outputs = {{"out", DType::f32, {f("batch"), Formula(768)}}};
-  p.slots = {f("4*batch*seq"), Formula(1024)};
-  p.arena_lower_bound = f("4*batch*seq + 1024");
+  p.arena = {f("4*batch*seq"), Formula(1024)};
   p.buffers = {{BufferKind::input, 0, f("8*batch*seq")}, {BufferKind::weight, 0, Formula(400)},
                {BufferKind::arena, 1, Formula(1024)},    {BufferKind::output, 0, f("4*batch")},
                {BufferKind::arena, 0, f("4*batch*seq")}, {BufferKind::counters, 0, f("8*batch")}};
@@ -206,33 +205,38 @@ inline Manifest random_manifest(std::mt19937& random, int scale) {
     auto tensor = [&] { return TensorSpec{name(), static_cast<DType>(below(dtype_count)), list(formula)}; };
     p.inputs = list(tensor);
     p.outputs = list(tensor);
-    p.slots = list(formula);
-    p.arena_lower_bound = formula();
+    p.arena = list(formula);
     auto add_buffers = [&](BufferKind kind, size_t count) {
       for (size_t index = 0; index < count; ++index)
         p.buffers.push_back({kind, static_cast<uint32_t>(index), formula()});
     };
     add_buffers(BufferKind::output, p.outputs.size());
-    add_buffers(BufferKind::arena, p.slots.size());
+    add_buffers(BufferKind::arena, p.arena.size());
     const size_t writable = p.buffers.size();
     add_buffers(BufferKind::input, p.inputs.size());
     add_buffers(BufferKind::weight, m.weights.size());
-    const size_t readable = p.buffers.size();
     uint32_t counters = 0;
+    std::vector<uint32_t> readable;  // a step writes each buffer of the arena before another reads it
+    for (size_t i = 0; i < p.buffers.size(); ++i)
+      if (p.buffers[i].kind != BufferKind::arena) readable.push_back(static_cast<uint32_t>(i));
     auto pick = [&](size_t count) { return static_cast<uint32_t>(below(static_cast<int>(count))); };
     for (int64_t s = below(scale); s > 0 && writable > 0 && !m.kernels.empty(); --s) {
-      Step step{
-          pick(m.kernels.size()), {pick(readable), pick(readable)}, {pick(writable)}, {}, list(text), decisions()};
+      Step step{pick(m.kernels.size()), {}, {pick(writable)}, {}, list(text), decisions()};
+      for (int operand = 0; operand < 2 && !readable.empty(); ++operand) {
+        step.operands.push_back(readable[pick(readable.size())]);
+        if (step.operands.back() == step.results[0]) step.operands.pop_back();
+      }
       const auto& launch = m.kernels[step.kernel].launch;
       if (launch && launch->has_workspace()) {
         step.scratch.push_back(static_cast<uint32_t>(p.buffers.size()));
-        p.buffers.push_back({BufferKind::arena, static_cast<uint32_t>(p.slots.size()), formula()});
-        p.slots.push_back(formula());
+        p.buffers.push_back({BufferKind::arena, static_cast<uint32_t>(p.arena.size()), formula()});
+        p.arena.push_back(formula());
       }
       if (launch && launch->has_counters()) {
         step.scratch.push_back(static_cast<uint32_t>(p.buffers.size()));
         p.buffers.push_back({BufferKind::counters, counters++, formula()});
       }
+      if (p.buffers[step.results[0]].kind == BufferKind::arena) readable.push_back(step.results[0]);
       p.steps.push_back(std::move(step));
     }
     m.programs.push_back(p);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 
 #include "runtime/package/yaml.h"
 #include "tests/unit/manifest_samples.h"
@@ -292,6 +293,36 @@ TEST_CASE("estimates add up the launches") {
   const PlannedWork overflow{MathUnit::f32, 50, Formula::parse("batch*9000000000000000000", m.symbol_names()).value(),
                              Formula(0)};
   CHECK(estimate_ns(std::array{overflow}, symbols, gpu).error().first().id == "E604");
+}
+
+TEST_CASE("a step reads only what the arena holds, and writes over nothing that it works with") {
+  auto outcome = [](const std::function<void(Program&)>& change) {
+    Manifest m = small_manifest();
+    change(m.programs[0]);
+    return message(to_yaml(m));
+  };
+  auto says = [&](const std::string& what, const std::function<void(Program&)>& change) {
+    const std::string text = outcome(change);
+    CAPTURE(text);
+    CHECK(text.find(what) != std::string::npos);
+  };
+  CHECK(outcome([](Program&) {}) == "ok");
+  says("step 0 reads buffer 2, which", [](Program& p) { p.steps[0].operands[0] = 2; });
+  says("step 0 reads buffer 2, which", [](Program& p) { std::swap(p.steps[0], p.steps[1]); });
+  says("step 1 reads buffer 4, which", [](Program& p) { p.steps[1].operands[0] = 4; });  // scratch is no value
+  says("step 0 writes buffer 4 over", [](Program& p) { p.buffers[4].index = 1; });       // where its result lies
+  says("step 0 writes buffer 2 over", [](Program& p) { p.steps[0].results.push_back(2); });
+  says("step 1 writes buffer 2 over", [](Program& p) { p.steps[1].results = {2}; });
+  // Another buffer in the piece of buffer 2, written between where that is written and read.
+  auto overwrite = [](Program& p) {
+    p.buffers.push_back({BufferKind::arena, 1, Formula(8)});
+    p.steps.insert(p.steps.begin() + 1, {1, {0, 1}, {6}, {}, {}});
+  };
+  says("step 2 reads buffer 2, which", overwrite);
+  CHECK(outcome([&](Program& p) {
+          overwrite(p);
+          p.steps[2].operands[0] = 6;
+        }) == "ok");
 }
 
 TEST_CASE("a manifest of 400 steps is small and quickly read") {

@@ -57,10 +57,14 @@ TEST_CASE("a workspace has a place of its own during its step, counters belong t
   CHECK(plan.buffers[plan.scratch[1][0]].kind == BufferKind::arena);
   CHECK(plan.buffers[plan.scratch[1][0]].bytes == n * 1024);
   CHECK(plan.buffers[plan.scratch[2][0]].bytes == n * 512);
-  // The bound counts the larger workspace beside what is alive during its step.
-  const SymbolValues values = {{"n", 100}};
-  CHECK(*plan.arena_lower_bound.evaluate(values) > 100 * 1024);
-  CHECK(*plan.arena_lower_bound.evaluate(values) > *plain.arena_lower_bound.evaluate(values));
+  CHECK(plan.arena.size() == plain.arena.size() + 2);
+  for (size_t step : {1, 2}) {
+    const uint32_t piece = plan.buffers[plan.scratch[step][0]].index;
+    CHECK(plan.lives[piece] == package::Life{static_cast<int64_t>(step), static_cast<int64_t>(step)});
+    for (const BufferPlan& buffer : plan.buffers)
+      CHECK((buffer.kind != BufferKind::arena || buffer.index != piece ||
+             &buffer == &plan.buffers[plan.scratch[step][0]]));
+  }
 }
 
 }  // namespace

@@ -171,19 +171,6 @@ TEST_CASE("the output hash depends on order, type, shape and bytes") {
   CHECK(hash({a}) != hash({b}));
 }
 
-TEST_CASE("arena slots start at multiples of 256 and overflow is refused") {
-  const std::vector<std::string> symbols = {"n"};
-  package::Program program;
-  for (const char* text : {"1", "n", "0", "257"})
-    program.slots.push_back(package::Formula::parse(text, symbols).value());
-  const Arena arena = lay_out_arena(program, std::vector<int64_t>{256}).value();
-  CHECK(arena.offsets == std::vector<int64_t>{0, 256, 512, 512});
-  CHECK(arena.bytes == 1024);
-  CHECK(!lay_out_arena(program, std::vector<int64_t>{-1}).ok());
-  CHECK(!lay_out_arena(program, std::vector<int64_t>{INT64_MAX}).ok());
-  CHECK(!lay_out_arena(program, std::vector<int64_t>{INT64_MAX - 600}).ok());
-}
-
 TEST_CASE("the size of a tensor is exact or refused") {
   CHECK(tensor_bytes(DType::f32, std::vector<int64_t>{2, 3}).value() == 24);
   CHECK(tensor_bytes(DType::i4, std::vector<int64_t>{3}).value() == 2);

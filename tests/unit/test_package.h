@@ -60,7 +60,7 @@ inline package::Package make_test_package(const TempFolder& folder) {
   main.name = "main";
   main.inputs = {{.name = "x", .dtype = DType::f32, .shape = {formula("batch"), formula("n")}}};
   main.outputs = {{.name = "y", .dtype = DType::f32, .shape = {formula("batch"), formula("n")}}};
-  main.slots = {formula("4"), formula("4*batch*n")};
+  main.arena = {formula("4"), formula("4*batch*n")};
   main.buffers = {{BufferKind::input, 0, formula("4*batch*n")},
                   {BufferKind::weight, 0, formula("16")},
                   {BufferKind::arena, 1, formula("4*batch*n")},
@@ -71,7 +71,7 @@ inline package::Package make_test_package(const TempFolder& folder) {
   return package;
 }
 
-// Gives the step of `add` a workspace of 4*batch*n bytes, which is the slot that step 1 does not use, and batch counters.
+// Gives the step of `add` a workspace of 4*batch*n bytes, a piece that step 1 does not use, and batch counters.
 inline void add_scratch(package::Package& package) {
   using namespace package;
   Launch launch;
@@ -80,7 +80,7 @@ inline void add_scratch(package::Package& package) {
   launch.counters = formula("batch");
   package.manifest.kernels[0].launch = launch;
   Program& main = package.manifest.programs[0];
-  main.slots[0] = formula("4*batch*n");
+  main.arena[0] = formula("4*batch*n");
   main.buffers.push_back({BufferKind::arena, 0, formula("4*batch*n")});
   main.buffers.push_back({BufferKind::counters, 0, formula("4*batch")});
   main.steps[0].scratch = {4, 5};
