@@ -213,7 +213,7 @@ class Merger {
   Operation* take_epilogue(Operation* row) {
     if (!is_kind(row, "row") || row->result_count() != 1 || !row->result()->has_one_use()) return nullptr;
     const Use use = row->result()->uses()[0];
-    if (!use.user->is(Op::fusion) || !can_follow_row(*row, *use.user, use.index)) return nullptr;
+    if (!use.user->is(Op::fusion) || !can_follow_row(*row, *use.user, use.index, context_.symbols)) return nullptr;
     Joined joined(block_, use.user, row->attributes);
     Value* value = joined.take(*row)[0];
     Operation* made = joined.finish(joined.take(*use.user, use.index, value));
@@ -283,7 +283,7 @@ class Merger {
       return can_move_into(*source.fusion, *readers, context_.symbols);
     }
     if (is_kind(source.fusion, "row") && kind == "pointwise" && !source.reshape)
-      return can_follow_row(*source.fusion, *consumer, index);
+      return can_follow_row(*source.fusion, *consumer, index, context_.symbols);
     if (is_kind(source.fusion, "contract") && kind == "pointwise") {
       Operation* made = nullptr;
       Verdict verdict = joins_product(consumer, index, source, &made);
@@ -374,7 +374,7 @@ class Merger {
   // Kernels that do not depend on each other: `first` and a later one, at the place of either.
   Operation* join_neighbour(Operation* first) {
     for (Operation* second : neighbours_of(*first)) {
-      if (!can_be_neighbours(*first, *second)) continue;
+      if (!can_be_neighbours(*first, *second, context_.symbols)) continue;
       const bool early = std::all_of(second->operands().begin(), second->operands().end(),
                                      [&](const Value* operand) { return stands_before(*operand, *first); });
       const bool late = !early && all_readers_follow(*first, *second);

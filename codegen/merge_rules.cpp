@@ -106,17 +106,17 @@ Verdict can_move_into(const Operation& producer, const std::vector<Reader>& read
   return may();
 }
 
-Verdict can_follow_row(const Operation& row, const Operation& pointwise, size_t operand) {
+Verdict can_follow_row(const Operation& row, const Operation& pointwise, size_t operand, const SymbolRanges& symbols) {
   const Operation* operation = row_operation(row);
   if (!operation || !has_one_result(row)) return may_not("the row kernel has several results");
   if (!is_kind(&pointwise, "pointwise")) return may_not("its reader is no pointwise work");
   if (!row.result()->has_one_use()) return may_not("it is read elsewhere too");
-  if (!is_read_in_place(pointwise.body()->argument(operand)))
+  const std::optional<RowShape> rows = row_shape_of(*operation, symbols);
+  if (!rows || !stays_in_row(*pointwise.body()->argument(operand), rows->along(operation->operand(0)->type.shape)))
     return may_not("its elements are read out of their order");
   for (const Value* result : pointwise.body()->terminator()->operands()) {
     if (result->type.shape != row.result()->type.shape) return may_not("the results have another shape");
   }
-  if (!is_read_in_place(operation->result())) return may_not("its elements are read out of their order");
   if (operation_count(*row.body()) + operation_count(*pointwise.body()) > most_operations)
     return too_many("operations");
   if (row.operand_count() + pointwise.operand_count() > most_operands) return too_many("operands");
@@ -141,13 +141,21 @@ Verdict can_be_second_result(const Operation& row, size_t operand, const SymbolR
   return may();
 }
 
-Verdict can_be_neighbours(const Operation& a, const Operation& b) {
+Verdict can_be_neighbours(const Operation& a, const Operation& b, const SymbolRanges& symbols) {
   const std::string& kind = a.attributes.string("kind");
   if (kind != b.attributes.string("kind")) return may_not("they are of different kinds");
-  if (kind != "pointwise") return may_not("such work is not done side by side");
+  if (kind != "pointwise" && kind != "row") return may_not("such work is not done side by side");
+  std::optional<bool> by_warp;
   for (const Operation* fusion : {&a, &b}) {
     for (size_t i = 0; i < fusion->result_count(); ++i) {
       if (bit_width(fusion->result(i)->type.dtype) < 8) return may_not("elements share bytes");
+    }
+    for (const auto& operation : fusion->body()->operations()) {
+      if (!is_row_op(operation->op)) continue;
+      const std::optional<RowShape> rows = row_shape_of(*operation, symbols);
+      if (!rows || by_warp.value_or(rows->by_warp()) != rows->by_warp())
+        return may_not("rows of warps and rows of blocks do not go side by side");
+      by_warp = rows->by_warp();
     }
   }
   if (operation_count(*a.body()) + operation_count(*b.body()) > most_neighbour_operations)

@@ -25,10 +25,10 @@ struct Reader {
 };
 Verdict can_move_into(const Operation& producer, const std::vector<Reader>& readers, const SymbolRanges& symbols);
 // Whether `pointwise`, the only reader of the row fusion behind its operand, may be computed where the row is stored.
-Verdict can_follow_row(const Operation& row, const Operation& pointwise, size_t operand);
+Verdict can_follow_row(const Operation& row, const Operation& pointwise, size_t operand, const SymbolRanges& symbols);
 // Whether the row fusion `row` may compute its operand and store it as one more result for the operand's other readers.
 Verdict can_be_second_result(const Operation& row, size_t operand, const SymbolRanges& symbols);
 // Whether two fusions that do not depend on each other may be one kernel that does the work of both side by side.
-Verdict can_be_neighbours(const Operation& a, const Operation& b);
+Verdict can_be_neighbours(const Operation& a, const Operation& b, const SymbolRanges& symbols);
 
 }  // namespace rtx::codegen

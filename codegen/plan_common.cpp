@@ -7,6 +7,25 @@
 #include "codegen/emit/scalar_ops.h"
 
 namespace rtx::codegen {
+namespace {
+
+template <typename Except>
+Result<void> check_operations(std::string_view kind, const Block& body, bool allow_4_bit, Except except) {
+  for (const auto& operation : body.operations()) {
+    if (except(*operation) || operation->is(Op::yield)) continue;
+    if (!ElementEmitter::handles(operation->op)) {
+      return refuse(kind, concat("operation '", to_string(operation->op), "' is not computed element by element"));
+    }
+  }
+  for (const Value* result : body.terminator()->operands()) {
+    if (memory_bytes(result->type.dtype) == 0 && !allow_4_bit) {
+      return refuse(kind, concat("a result of type ", to_string(result->type.dtype), " shares bytes between threads"));
+    }
+  }
+  return Ok{};
+}
+
+}  // namespace
 
 Diagnostic refuse(std::string_view kind, std::string_view reason) {
   return make_error(ErrorKind::unsupported, "E441", concat("no ", kind, " kernel: ", reason));
@@ -23,18 +42,11 @@ const Operation* find_only(const Block& body, bool (*wanted)(Op)) {
 }
 
 Result<void> check_elementwise(std::string_view kind, const Block& body, const Operation* except, bool allow_4_bit) {
-  for (const auto& operation : body.operations()) {
-    if (operation.get() == except || operation->is(Op::yield)) continue;
-    if (!ElementEmitter::handles(operation->op)) {
-      return refuse(kind, concat("operation '", to_string(operation->op), "' is not computed element by element"));
-    }
-  }
-  for (const Value* result : body.terminator()->operands()) {
-    if (memory_bytes(result->type.dtype) == 0 && !allow_4_bit) {
-      return refuse(kind, concat("a result of type ", to_string(result->type.dtype), " shares bytes between threads"));
-    }
-  }
-  return Ok{};
+  return check_operations(kind, body, allow_4_bit, [&](const Operation& operation) { return &operation == except; });
+}
+
+Result<void> check_elementwise_but(std::string_view kind, const Block& body, bool (*except)(Op)) {
+  return check_operations(kind, body, false, [&](const Operation& operation) { return except(operation.op); });
 }
 
 Dim byte_count(const Type& type) {
@@ -127,6 +139,29 @@ std::string from_partial(KernelWriter& writer, DType dtype, const std::string& v
 void store_result(KernelWriter& writer, size_t result, DType dtype, const std::string& index,
                   const std::string& value) {
   writer.line(concat("r", result, "[", index, "] = ", pack_expression(writer, dtype, value), ";"));
+}
+
+Dim emit_side_by_side(KernelWriter& writer, const std::vector<Dim>& blocks,
+                      const std::function<void(size_t, const std::string&)>& emit) {
+  if (blocks.size() == 1) {
+    emit(0, "blockIdx.x");
+    return blocks[0];
+  }
+  Dim end(0);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const Dim begin = end;
+    end = end + blocks[i];
+    const bool last = i + 1 == blocks.size();
+    const std::string test = last ? "" : concat("if (blockIdx.x < ", writer.dim(end), ") {");
+    if (i == 0) {
+      writer.open(test);
+    } else {
+      writer.between(last ? "} else {" : concat("} else ", test));
+    }
+    emit(i, i == 0 ? "blockIdx.x" : writer.temporary("unsigned", "block", concat("blockIdx.x - ", writer.dim(begin))));
+  }
+  writer.close();
+  return end;
 }
 
 std::string begin_thread_per_element(KernelPlan& plan, KernelWriter& writer, const Dim& count) {

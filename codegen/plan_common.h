@@ -1,6 +1,8 @@
 // What the planners share.
 #pragma once
 
+#include <functional>
+
 #include "codegen/emit/element_emitter.h"
 #include "codegen/emit/kernel_writer.h"
 #include "codegen/kernel_plan.h"
@@ -17,6 +19,8 @@ const Operation* find_only(const Block& body, bool (*wanted)(Op));
 // elements of every result on its own: 4-bit elements share bytes.
 Result<void> check_elementwise(std::string_view kind, const Block& body, const Operation* except,
                                bool allow_4_bit = false);
+// The same for every operation but those for which `except` holds.
+Result<void> check_elementwise_but(std::string_view kind, const Block& body, bool (*except)(Op));
 
 // Bytes of a value in memory.
 Dim byte_count(const Type& type);
@@ -46,6 +50,11 @@ std::string from_partial(KernelWriter& writer, DType dtype, const std::string& v
 
 // Writes the statements that store `value` (a register) as element `index` of result `result`.
 void store_result(KernelWriter& writer, size_t result, DType dtype, const std::string& index, const std::string& value);
+
+// The work of several kernels in one launch: blocks [0, blocks[0]) do that of the first, the next ones that of the
+// second, and so on. `emit(i, block)` writes it; `block` is the number of the block within it. Returns the grid.
+Dim emit_side_by_side(KernelWriter& writer, const std::vector<Dim>& blocks,
+                      const std::function<void(size_t, const std::string&)>& emit);
 
 // One thread an element of a space of `count` elements: blocks of 256, `const int i = ...; if (i >= count) return;`.
 // Returns the name of the index.

@@ -27,8 +27,8 @@ Access access_of(const Shape& operand, const Shape& result) {
   return operand.back().is(1) ? Access::scalar : Access::neither;
 }
 
-// Results of one element count, which a thread computes together. Bodies with several such groups do the work of
-// several kernels side by side: blocks [0, n0) that of the first, the next n1 blocks that of the second, and so on.
+// Results of one shape, which a thread computes together. Bodies with several do the work of several kernels side by
+// side.
 struct Part {
   std::vector<size_t> results;
   Dim count;                  // of elements
@@ -53,24 +53,23 @@ std::set<const Value*> reached(const Block& body, const std::vector<size_t>& res
 // Sets the width, 1 where what the results are made of cannot be walked in vectors.
 void choose_width(Part& part, const Block& body) {
   const Shape& shape = body.terminator()->operand(part.results[0])->type.shape;
-  std::vector<const Value*> values;  // in the order of the body
+  std::vector<const Value*> values;  // operations first: they say more
   const std::set<const Value*> used = reached(body, part.results);
   int widest = 1;
+  for (const auto& operation : body.operations()) {
+    if (operation->is(Op::yield) || operation->is(Op::constant) || !used.contains(operation->result())) continue;
+    values.push_back(operation->result());
+  }
   for (size_t i = 0; i < body.argument_count(); ++i) {
     if (!used.contains(body.argument(i))) continue;
     values.push_back(body.argument(i));
     widest = std::max(widest, memory_bytes(body.argument(i)->type.dtype));
-  }
-  for (const auto& operation : body.operations()) {
-    if (operation->is(Op::yield) || operation->is(Op::constant) || !used.contains(operation->result())) continue;
-    values.push_back(operation->result());
   }
   for (size_t i : part.results) widest = std::max(widest, memory_bytes(body.terminator()->operand(i)->type.dtype));
   part.wanted = 16 / widest;
   auto refuse_vectors = [&](std::string reason) { part.reason = std::move(reason); };
   for (size_t i : part.results) {
     const Value* result = body.terminator()->operand(i);
-    if (result->type.shape != shape) return refuse_vectors("results have different shapes");
     if (!result->def()) return refuse_vectors("a result is an operand as it is");
   }
   bool all_whole = true;
@@ -99,9 +98,10 @@ std::vector<Part> parts_of(const Block& body) {
   std::vector<Part> parts;
   const auto& results = body.terminator()->operands();
   for (size_t i = 0; i < results.size(); ++i) {
-    const Dim count = results[i]->type.element_count();
-    auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& p) { return p.count == count; });
-    if (part == parts.end()) part = parts.insert(parts.end(), Part{{}, count, 1, 1, {}});
+    const Shape& shape = results[i]->type.shape;
+    auto part = std::find_if(parts.begin(), parts.end(),
+                             [&](const Part& p) { return results[p.results[0]]->type.shape == shape; });
+    if (part == parts.end()) part = parts.insert(parts.end(), Part{{}, results[i]->type.element_count(), 1, 1, {}});
     part->results.push_back(i);
   }
   for (Part& part : parts) choose_width(part, body);
@@ -187,27 +187,10 @@ void emit_part(KernelWriter& writer, const Block& body, const Part& part, std::s
 void emit_parts(KernelPlan& plan, KernelWriter& writer, const Block& body, const std::vector<Part>& parts) {
   plan.launch.emplace();
   plan.launch->block = {threads, 1, 1};
-  Dim blocks(0);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const Dim begin = blocks;
-    blocks = blocks + ceildiv(*parts[i].count.divided_by(Dim(parts[i].width)), Dim(threads));
-    if (parts.size() == 1) {
-      emit_part(writer, body, parts[i], "blockIdx.x");
-      break;
-    }
-    const bool last = i + 1 == parts.size();
-    const std::string test = last ? "" : concat("if (blockIdx.x < ", writer.dim(blocks), ") {");
-    if (i == 0) {
-      writer.open(test);
-    } else {
-      writer.between(last ? "} else {" : concat("} else ", test));
-    }
-    const std::string block =
-        i == 0 ? "blockIdx.x" : writer.temporary("unsigned", "block", concat("blockIdx.x - ", writer.dim(begin)));
-    emit_part(writer, body, parts[i], block);
-    if (last) writer.close();
-  }
-  plan.launch->grid[0] = blocks;
+  std::vector<Dim> blocks;
+  for (const Part& part : parts) blocks.push_back(ceildiv(*part.count.divided_by(Dim(part.width)), Dim(threads)));
+  plan.launch->grid[0] = emit_side_by_side(
+      writer, blocks, [&](size_t i, const std::string& block) { emit_part(writer, body, parts[i], block); });
 }
 
 bool is_4_bit(const Value* value) { return memory_bytes(value->type.dtype) == 0; }

@@ -4,9 +4,14 @@
 //
 // Rows whose length is bounded by 32 elements a thread stay in registers between the passes; longer rows are read
 // again, which the caches mostly serve.
+//
+// Several row operations that do not depend on each other are computed side by side, by blocks of their own.
 
+#include <algorithm>
+#include <functional>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "base/text.h"
 #include "codegen/emit/c_types.h"
@@ -21,17 +26,37 @@ constexpr int warp = 32;
 constexpr int block_threads = 256;
 constexpr int rows_per_warp_block = 4;
 
-// The text of one row kernel.
+bool is_reduction(Op op) { return spec(op).family == OpFamily::reduction; }
+
+// A row operation and the results that come from it. Bodies with several do the work of several kernels side by side:
+// blocks [0, n0) that of the first, the next n1 blocks that of the second, and so on.
+struct Part {
+  const Operation* operation = nullptr;
+  RowShape rows;
+  std::vector<size_t> results;
+
+  Dim blocks() const {
+    return rows.by_warp() ? ceildiv(rows.outer * rows.inner, Dim(rows_per_warp_block)) : rows.outer * rows.inner;
+  }
+};
+
+// The text of one part of a row kernel.
 class RowEmitter {
  public:
-  RowEmitter(KernelWriter& writer, const Block& body, const Operation& operation, const RowShape& rows)
-      : writer_(writer), body_(body), operation_(operation), rows_(rows), emitter_(writer, body) {
-    dtype_ = operation.operand(0)->type.dtype;
+  RowEmitter(KernelWriter& writer, const Block& body, const Part& part)
+      : writer_(writer),
+        body_(body),
+        operation_(*part.operation),
+        rows_(part.rows),
+        results_(part.results),
+        emitter_(writer, body) {
+    dtype_ = operation_.operand(0)->type.dtype;
     sum_dtype_ = partial_dtype(dtype_);
   }
 
-  void emit(KernelPlan& plan) {
-    begin(plan);
+  // `block` is the number of this block within the part.
+  void emit(const std::string& block) {
+    begin(block);
     switch (operation_.op) {
       case Op::softmax:
       case Op::log_softmax:
@@ -54,20 +79,15 @@ class RowEmitter {
     return concat(name, sum_dtype_ == DType::f64 ? "(" : "f(", x, ")");
   }
 
-  void begin(KernelPlan& plan) {
-    plan.launch.emplace();
+  void begin(const std::string& block) {
     const Dim row_count = rows_.outer * rows_.inner;
     const std::string_view type = writer_.index_type();
     if (rows_.by_warp()) {
-      plan.launch->grid[0] = ceildiv(row_count, Dim(rows_per_warp_block));
-      plan.launch->block = {warp, rows_per_warp_block, 1};
       writer_.line(
-          concat("const ", type, " row = (", type, ")blockIdx.x * ", rows_per_warp_block, " + (int)threadIdx.y;"));
+          concat("const ", type, " row = (", type, ")", block, " * ", rows_per_warp_block, " + (int)threadIdx.y;"));
       writer_.line(concat("if (row >= ", writer_.dim(row_count), ") return;  // the whole warp leaves"));
     } else {
-      plan.launch->grid[0] = row_count;
-      plan.launch->block = {block_threads, 1, 1};
-      writer_.line(concat("const ", type, " row = blockIdx.x;"));
+      writer_.line(concat("const ", type, " row = ", block, ";"));
     }
     if (rows_.kept > 0) writer_.line(concat(register_type(dtype_), " x[", rows_.kept, "];"));
   }
@@ -99,7 +119,7 @@ class RowEmitter {
     std::string x;
     if (rows_.kept > 0 && !first_pass) {
       x = writer_.temporary(register_type(dtype_), "v", "x[k]");
-      emitter_.bind(operand, x);
+      emitter_.bind(operand, [&](const Position& p) { return is_own(p, at) ? x : std::string(); });
     } else {
       x = emitter_.element(operand, at);
       if (rows_.kept > 0) writer_.line(concat("x[k] = ", x, ";"));
@@ -131,16 +151,28 @@ class RowEmitter {
 
   std::string sum(const std::string& value) { return combined("sum", value, "a + b"); }
 
-  // Stores the results of the body at `at`, with `value` (in the type of sums) as the operation's own element.
-  void store(const Position& at, const std::string& value) {
+  // Whether `p`, a position in the operand or in a value of its shape, is the one that this thread is at.
+  bool is_own(const Position& p, const Position& at) {
+    if (p.is_linear()) return p.key() == at.key();
+    return p.key() == Position::at(emitter_.coordinates(operation_.operand(0)->type.shape, at)).key();
+  }
+
+  // The operation's element at a position, in the type of sums, given that of its operand.
+  using Formula = std::function<std::string(const Position&, const std::string&)>;
+
+  // Stores the results of the body at `at`, where the operand's element is `x`.
+  void store(const Position& at, const std::string& x, const Formula& formula) {
     const DType dtype = operation_.result()->type.dtype;
-    const std::string_view type = register_type(dtype);
-    const std::string rounded = from_partial(writer_, dtype, value);
-    emitter_.bind(operation_.result(), writer_.temporary(type, "y", rounded));
-    const auto& results = body_.terminator()->operands();
-    for (size_t i = 0; i < results.size(); ++i) {
-      const std::string index = emitter_.linear(results[i]->type.shape, at);
-      store_result(writer_, i, results[i]->type.dtype, index, emitter_.element(results[i], at));
+    emitter_.bind(operation_.result(), [&](const Position& p) {
+      // Another element of the row is the other one of a pair.
+      const bool own = is_reduction(operation_.op) || is_own(p, at);
+      const std::string value = formula(p, own ? x : emitter_.element(operation_.operand(0), p));
+      return writer_.temporary(register_type(dtype), "y", from_partial(writer_, dtype, value));
+    });
+    for (size_t i : results_) {
+      const Value* result = body_.terminator()->operand(i);
+      store_result(writer_, i, result->type.dtype, emitter_.linear(result->type.shape, at),
+                   emitter_.element(result, at));
     }
     emitter_.unbind(operation_.result());
   }
@@ -161,7 +193,9 @@ class RowEmitter {
     const bool logarithm = operation_.is(Op::log_softmax);
     if (logarithm) writer_.line(concat("const ", type, " log_total = ", math("log", "total"), ";"));
     for_each(false, [&](const Position& at, const std::string& x) {
-      store(at, logarithm ? concat(x, " - top - log_total") : concat(math("exp", concat(x, " - top")), " / total"));
+      store(at, x, [&](const Position&, const std::string& v) {
+        return logarithm ? concat(v, " - top - log_total") : concat(math("exp", concat(v, " - top")), " / total");
+      });
     });
   }
 
@@ -189,14 +223,16 @@ class RowEmitter {
         ";"));
     const Shape& shape = operation_.operand(0)->type.shape;
     for_each(false, [&](const Position& at, const std::string& x) {
-      auto parameter = [&](size_t i) {
-        const Value* value = operation_.operand(i);
-        return emitter_.element(value, emitter_.broadcast_position(value->type.shape, shape, at));
-      };
-      std::string y = center ? concat("(", x, " - mean) * factor") : concat(x, " * factor");
-      y = concat(y, " * ", parameter(1));
-      if (operation_.operand_count() > 2) y = concat(y, " + ", parameter(2));
-      store(at, y);
+      store(at, x, [&](const Position& p, const std::string& v) {
+        auto parameter = [&](size_t i) {
+          const Value* value = operation_.operand(i);
+          return emitter_.element(value, emitter_.broadcast_position(value->type.shape, shape, p));
+        };
+        std::string y = center ? concat("(", v, " - mean) * factor") : concat(v, " * factor");
+        y = concat(y, " * ", parameter(1));
+        if (operation_.operand_count() > 2) y = concat(y, " + ", parameter(2));
+        return y;
+      });
     });
   }
 
@@ -214,7 +250,7 @@ class RowEmitter {
     writer_.line(concat("const ", type, " total = ", total, ";"));
     writer_.open("if (threadIdx.x == 0) {");
     emitter_.push_scope();
-    store(Position::at("row"), "total");
+    store(Position::at("row"), {}, [](const Position&, const std::string&) { return std::string("total"); });
     emitter_.pop_scope();
     writer_.close();
   }
@@ -228,6 +264,7 @@ class RowEmitter {
   const Block& body_;
   const Operation& operation_;
   RowShape rows_;
+  std::vector<size_t> results_;
   ElementEmitter emitter_;
   DType dtype_, sum_dtype_;
 };
@@ -247,38 +284,99 @@ Dim row_flops(const Operation& operation) {
   }
 }
 
+// The row operation that a value comes from; null: none, or more than one.
+const Operation* row_operation_of(const Value* value) {
+  const Operation* found = nullptr;
+  std::vector<const Value*> open = {value};
+  std::set<const Value*> seen;
+  while (!open.empty()) {
+    const Value* next = open.back();
+    open.pop_back();
+    if (!seen.insert(next).second || !next->def()) continue;
+    if (is_row_op(next->def()->op)) {
+      if (found && found != next->def()) return nullptr;
+      found = next->def();
+      continue;
+    }
+    for (const Value* operand : next->def()->operands()) open.push_back(operand);
+  }
+  return found;
+}
+
+// The one row operation that a value leads to, through others.
+const Operation* row_operation_behind(const Value* value) {
+  for (const Use& use : value->uses()) {
+    if (is_row_op(use.user->op)) return use.user;
+    if (use.user->is(Op::yield)) continue;
+    if (const Operation* found = row_operation_behind(use.user->result())) return found;
+  }
+  return nullptr;
+}
+
+Result<std::vector<Part>> parts_of(const Block& body, const SymbolRanges& symbols) {
+  std::vector<Part> parts;
+  for (const auto& operation : body.operations()) {
+    if (!is_row_op(operation->op)) continue;
+    const std::optional<RowShape> rows = row_shape_of(*operation, symbols);
+    if (!rows) return refuse("row", "the reduced axes are not neighbours");
+    for (const Value* operand : operation->operands()) {
+      if (row_operation_of(operand)) return refuse("row", "a row operation reads the result of another one");
+    }
+    if (!stays_in_row(*operation->result(), rows->along(operation->operand(0)->type.shape)))
+      return refuse("row", "an element needs elements of other rows");
+    parts.push_back({operation.get(), *rows, {}});
+  }
+  if (parts.empty()) return refuse("row", "the body has no row operation");
+  const auto& results = body.terminator()->operands();
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Operation* operation = row_operation_of(results[i]);
+    if (!operation) operation = row_operation_behind(results[i]);
+    auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& p) { return p.operation == operation; });
+    if (part == parts.end()) return refuse("row", "a result does not belong to one row operation");
+    if (!(results[i]->type.element_count() == operation->result()->type.element_count()))
+      return refuse("row", "a result is larger or smaller than the row operation's");
+    part->results.push_back(i);
+  }
+  for (const Part& part : parts) {
+    if (part.rows.by_warp() != parts[0].rows.by_warp())
+      return refuse("row", "rows of warps and rows of blocks do not go side by side");
+  }
+  return parts;
+}
+
+void add_decisions(KernelPlan& plan, const RowShape& rows) {
+  const std::string length = concat("a row has ", rows.length.str(), " elements");
+  auto add = [&](std::string_view what, int64_t most) {
+    plan.considered.push_back({std::string(what), -1, false, concat(length, ", not known to be at most ", most), {}});
+  };
+  if (!rows.by_warp()) add("a warp a row", longest_warp_row);
+  if (rows.kept == 0) add("rows in registers", most_kept_elements * rows.group);
+}
+
 }  // namespace
 
 Result<KernelPlan> plan_row(const Block& body, const PlanContext& context) {
-  const Operation* operation = find_only(body, is_row_op);
-  if (!operation) return refuse("row", "the body does not have exactly one row operation");
-  RTX_TRY(check_elementwise("row", body, operation));
-  const std::optional<RowShape> rows = row_shape_of(*operation, context.symbols);
-  if (!rows) return refuse("row", "the reduced axes are not neighbours");
-  const Dim count = operation->result()->type.element_count();
-  for (const Value* result : body.terminator()->operands()) {
-    if (!(result->type.element_count() == count))
-      return refuse("row", "a result is larger or smaller than the row operation's");
-  }
+  RTX_TRY(check_elementwise_but("row", body, is_row_op));
+  RTX_ASSIGN(const std::vector<Part> parts, parts_of(body, context.symbols));
   const bool narrow = fits_narrow_index(body, context.symbols);
   KernelWriter writer(!narrow, context.symbols);
-  RowEmitter emitter(writer, body, *operation, *rows);
-  KernelPlan plan = KernelPlan::for_body(
-      "row", concat(rows->by_warp() ? "warp" : "block", ".k", rows->kept, narrow ? ".i32" : ".i64"), body);
-  emitter.emit(plan);
+  std::string tile = parts[0].rows.by_warp() ? "warp" : "block";
+  for (size_t i = 0; i < parts.size(); ++i) tile += concat(i == 0 ? ".k" : "+k", parts[i].rows.kept);
+  KernelPlan plan = KernelPlan::for_body("row", concat(tile, narrow ? ".i32" : ".i64"), body);
+  plan.launch.emplace();
+  plan.launch->block = parts[0].rows.by_warp() ? std::array<int, 3>{warp, rows_per_warp_block, 1}
+                                               : std::array<int, 3>{block_threads, 1, 1};
+  std::vector<Dim> blocks;
+  for (const Part& part : parts) blocks.push_back(part.blocks());
+  plan.launch->grid[0] = emit_side_by_side(
+      writer, blocks, [&](size_t i, const std::string& block) { RowEmitter(writer, body, parts[i]).emit(block); });
   finish_launch(plan, writer, body);
-  plan.flops = elementwise_flops(body) + row_flops(*operation);
+  plan.flops = elementwise_flops(body);
+  for (const Part& part : parts) {
+    plan.flops = plan.flops + row_flops(*part.operation);
+    add_decisions(plan, part.rows);
+  }
   plan.bytes = traffic_bytes(body);
-  const std::string length = concat("a row has ", rows->length.str(), " elements");
-  if (!rows->by_warp())
-    plan.considered.push_back(
-        {"a warp a row", -1, false, concat(length, ", not known to be at most ", longest_warp_row), {}});
-  if (rows->kept == 0)
-    plan.considered.push_back({"rows in registers",
-                               -1,
-                               false,
-                               concat(length, ", not known to be at most ", most_kept_elements * rows->group),
-                               {}});
   return plan;
 }
 

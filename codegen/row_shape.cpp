@@ -1,5 +1,6 @@
 #include "codegen/row_shape.h"
 
+#include "codegen/emit/scalar_ops.h"
 #include "codegen/plan_common.h"
 
 namespace rtx::codegen {
@@ -28,6 +29,8 @@ bool is_row_op(Op op) {
   }
 }
 
+bool RowShape::along(const Shape& shape) const { return inner.is(1) && !shape.empty() && length == shape.back(); }
+
 bool RowShape::by_warp() const { return group == warp_threads; }
 
 std::optional<RowShape> row_shape_of(const Operation& operation, const SymbolRanges& symbols) {
@@ -48,6 +51,16 @@ std::optional<RowShape> row_shape_of(const Operation& operation, const SymbolRan
   const int64_t each = longest / rows.group + (longest % rows.group != 0);
   rows.kept = each <= most_kept_elements ? static_cast<int>(each) : 0;
   return rows;
+}
+
+bool stays_in_row(const Value& value, bool along_row) {
+  for (const Use& use : value.uses()) {
+    const Operation& user = *use.user;
+    if (user.is(Op::yield)) continue;
+    if (!is_scalar_op(user.op) && !(user.is(Op::rope) && along_row && use.index == 0)) return false;
+    if (user.result()->type.shape != value.type.shape || !stays_in_row(*user.result(), along_row)) return false;
+  }
+  return true;
 }
 
 int row_passes(const Operation& operation, const RowShape& shape) {

@@ -27,7 +27,7 @@ std::optional<Product> product_at(Operation& matmul) {
   product.weight = defined_by(matmul.operand(1), Op::weight);
   const bool plain = !matmul.attributes.boolean("transpose_lhs") && !matmul.attributes.boolean("transpose_rhs");
   if (!product.weight || !plain || !is_float(matmul.result()->type.dtype)) return std::nullopt;
-  if (product.weight->result()->type.rank() != 2 || !product.weight->result()->has_one_use()) return std::nullopt;
+  if (product.weight->result()->type.rank() != 2) return std::nullopt;
   if (!matmul.result()->has_one_use()) return product;
   Operation* user = matmul.result()->uses()[0].user;
   if (!user->is(Op::add) || user->result()->type != matmul.result()->type) return product;
@@ -79,10 +79,18 @@ class Merger {
       if (is_new) groups.emplace_back();
       groups[found->second].push_back(*product);
     }
+    // Layers may share weights. A group is merged only if that happens wherever its weights are read, in equal groups.
+    std::map<std::vector<const Operation*>, size_t> reads_of;
+    for (const std::vector<Product>& group : groups) ++reads_of[weights_of(group)];
     bool changed = false;
     for (const std::vector<Product>& group : groups) {
-      if (group.size() < 2 || !take_budget(group)) continue;
-      RTX_TRY(merge(group));
+      const std::vector<const Operation*> weights = weights_of(group);
+      const size_t reads = reads_of.at(weights);
+      const bool elsewhere = std::any_of(weights.begin(), weights.end(), [&](const Operation* weight) {
+        return merged_.count(weights) == 0 && weight->result()->uses().size() != reads;
+      });
+      if (group.size() < 2 || elsewhere || (merged_.count(weights) == 0 && !take_budget(group))) continue;
+      RTX_TRY(merge(group, weights));
       changed = true;
     }
     return changed;
@@ -100,15 +108,24 @@ class Merger {
     return true;
   }
 
+  static std::vector<const Operation*> weights_of(const std::vector<Product>& group) {
+    std::vector<const Operation*> weights;
+    for (const Product& product : group) weights.push_back(product.weight);
+    return weights;
+  }
+
   // Everything before the first product: weights, constants and biases have no operands.
-  Result<void> merge(const std::vector<Product>& group) {
+  Result<void> merge(const std::vector<Product>& group, const std::vector<const Operation*>& key) {
     Operation* first = group[0].matmul;
     Builder builder(block_, first);
     std::vector<Value*> weights, biases;
+    Value*& weight = merged_[key];
     const bool biased = std::any_of(group.begin(), group.end(), [](const Product& product) { return product.bias; });
     for (const Product& product : group) {
-      block_.move_before(product.weight, first);
-      weights.push_back(product.weight->result());
+      if (!weight) {
+        block_.move_before(product.weight, first);
+        weights.push_back(product.weight->result());
+      }
       for (const std::string& origin : product.matmul->origins) builder.origins.push_back(origin);
       if (!biased) continue;
       if (product.bias) {
@@ -123,7 +140,9 @@ class Merger {
         biases.push_back(zero);
       }
     }
-    RTX_ASSIGN(Value * weight, builder.value(Op::concat, weights, {{"axis", int64_t{1}}}));
+    if (!weight) {
+      RTX_ASSIGN(weight, builder.value(Op::concat, weights, {{"axis", int64_t{1}}}));
+    }
     RTX_ASSIGN(Value * y, builder.value(Op::matmul, {first->operand(0), weight}));
     if (biased) {
       RTX_ASSIGN(Value * bias, builder.value(Op::concat, biases, {{"axis", int64_t{0}}}));
@@ -149,6 +168,7 @@ class Merger {
   PassContext& context_;
   Block& block_;
   int64_t total_bytes_ = 0;
+  std::map<std::vector<const Operation*>, Value*> merged_;  // joined weights, by what they are made of
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "passes/infer_and_check.h"
 #include "passes/mark_canonical.h"
 #include "passes/merge_products.h"
+#include "passes/normalize_layouts.h"
 #include "passes/recover_composites.h"
 
 namespace rtx {
@@ -35,6 +36,7 @@ constexpr PassEntry passes[] = {
     {"merge_products", merge_products, "one product for those that share their left operand", Stage::canonical},
     {"convert_precision", convert_precision, "f16 or bf16 for products, attention and what stands between them",
      Stage::canonical},
+    {"normalize_layouts", normalize_layouts, "move transposes to where they cost nothing", Stage::canonical},
     {"expand_composites", expand_composites, "write composite operations as the core operations they stand for",
      Stage::canonical},
     {"expand_simple_composites", expand_simple_composites, "the same, but for attention and rope, which have kernels",
@@ -56,6 +58,7 @@ constexpr std::string_view optimize[] = {
     "recover_composites",
     "canonicalize",                     // moves around what was recovered: k no longer stands transposed
     "eliminate_common_subexpressions",  // the tables of rope, recovered once a use
+    "normalize_layouts",                // of the parts that were recovered
     "merge_products",                   // q, k and v are known by the attention that they reach
     "fold_constants",                   // the joined weights
     "eliminate_dead_values",            // and those that were joined

@@ -102,7 +102,10 @@ void ElementEmitter::end() {
 }
 
 std::string ElementEmitter::element(const Value* value, const Position& at) {
-  if (auto bound = bound_.find(value); bound != bound_.end()) return bound->second;
+  if (auto bound = bound_.find(value); bound != bound_.end()) {
+    const Binding binding = bound->second;  // it may bind others
+    if (std::string name = binding(at); !name.empty()) return name;
+  }
   const std::pair<const Value*, std::string> key(value, at.key());
   for (auto scope = known_.rbegin(); scope != known_.rend(); ++scope) {
     if (auto found = scope->find(key); found != scope->end()) return found->second;

@@ -37,7 +37,12 @@ class ElementEmitter {
 
   std::string element(const Value* value, const Position& at);
   // From now on every element of `value` is the register `name`: for values a kernel computes itself, or has loaded.
-  void bind(const Value* value, std::string name) { bound_[value] = std::move(name); }
+  void bind(const Value* value, std::string name) {
+    bind(value, [name = std::move(name)](const Position&) { return name; });
+  }
+  // The same with a register that depends on the position; an empty one where the element is computed as usual.
+  using Binding = std::function<std::string(const Position&)>;
+  void bind(const Value* value, Binding binding) { bound_[value] = std::move(binding); }
   void unbind(const Value* value) { bound_.erase(value); }
   // Scopes of computed elements, to be opened and closed together with those of the writer.
   void push_scope() { known_.emplace_back(); }
@@ -65,7 +70,7 @@ class ElementEmitter {
 
   KernelWriter& writer_;
   std::map<const Value*, std::string> arguments_;
-  std::map<const Value*, std::string> bound_;
+  std::map<const Value*, Binding> bound_;
   std::vector<std::map<std::pair<const Value*, std::string>, std::string>> known_{1};
 };
 

@@ -177,6 +177,7 @@ TEST_CASE("infer_and_check gives the expected modules") { check_pass_folder("inf
 TEST_CASE("recover_composites gives the expected modules") { check_pass_folder("recover_composites", 2e-6); }
 TEST_CASE("merge_products gives the expected modules") { check_pass_folder("merge_products"); }
 TEST_CASE("convert_precision gives the expected modules") { check_pass_folder("convert_precision", 2e-2); }
+TEST_CASE("normalize_layouts gives the expected modules") { check_pass_folder("normalize_layouts", 2e-6); }
 TEST_CASE("expand_composites gives the expected modules") { check_pass_folder("expand_composites", 2e-6); }
 TEST_CASE("the canonical pipeline gives the expected modules") { check_pass_folder("canonical"); }
 

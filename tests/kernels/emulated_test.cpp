@@ -506,6 +506,65 @@ void add_graphs(Cases& cases) {
                  {{"n", 5}});
 }
 
+// Bodies of rows: work after the row operation, several results, several row operations side by side.
+void add_row_graphs(Cases& cases) {
+  for (const char* length : {"40", "2100"}) {  // rows of warps, kept in registers, and of blocks
+    auto add = [&](std::string text, SymbolValues values) {
+      for (size_t at; (at = text.find("LENGTH")) != std::string::npos;) text.replace(at, 6, length);
+      for (size_t at; (at = text.find("HALF")) != std::string::npos;)
+        text.replace(at, 4, std::to_string(std::stoi(length) / 2));
+      Case& c = cases.add_text("row", text, std::move(values));
+      c.fill = Fill::unit;
+      c.tolerance = 1e-5;
+    };
+    for (const char* interleaved : {"false", "true"}) {
+      std::string text = R"((%0: tensor<[n, 2, LENGTH], f16>, %1: tensor<[LENGTH], f32>, %2: tensor<[n, 1, HALF], f32>,
+ %3: tensor<[n, 1, HALF], f32>) {
+  %4 = transpose(%0) {perm = [1, 0, 2]} : tensor<[2, n, LENGTH], f16>
+  %5 = cast(%4) {to = f32, saturate = true} : tensor<[2, n, LENGTH], f32>
+  %6 = rms_norm(%5, %1) {axis = 2, epsilon = 1e-05} : tensor<[2, n, LENGTH], f32>
+  %7 = reshape(%2) {shape = [1, n, HALF]} : tensor<[1, n, HALF], f32>
+  %8 = reshape(%3) {shape = [1, n, HALF]} : tensor<[1, n, HALF], f32>
+  %9 = rope(%6, %7, %8) {interleaved = WHICH} : tensor<[2, n, LENGTH], f32>
+  %10 = neg(%9) : tensor<[2, n, LENGTH], f32>
+  yield(%10)
+}
+)";
+      text.replace(text.find("WHICH"), 5, interleaved);
+      add(std::move(text), {{"n", 3}});
+    }
+    add(R"((%0: tensor<[n, LENGTH], f16>, %1: tensor<[n, LENGTH], f16>, %2: tensor<[LENGTH], f32>) {
+  %3 = add(%0, %1) : tensor<[n, LENGTH], f16>
+  %4 = cast(%3) {to = f32, saturate = true} : tensor<[n, LENGTH], f32>
+  %5 = layer_norm(%4, %2, %2) {axis = 1, epsilon = 1e-05} : tensor<[n, LENGTH], f32>
+  %6 = cast(%5) {to = f16, saturate = true} : tensor<[n, LENGTH], f16>
+  yield(%6, %3)
+}
+)",
+        {{"n", 5}});
+    add(R"((%0: tensor<[n, LENGTH], f32>, %1: tensor<[5, LENGTH], f32>, %2: tensor<[LENGTH], f32>) {
+  %3 = rms_norm(%0, %2) {axis = 1, epsilon = 1e-05} : tensor<[n, LENGTH], f32>
+  %4 = softmax(%1) {axis = 1} : tensor<[5, LENGTH], f32>
+  %5 = reduce_max(%0) {axes = [1]} : tensor<[n], f32>
+  %6 = neg(%5) : tensor<[n], f32>
+  yield(%3, %4, %6)
+}
+)",
+        {{"n", 6}});
+  }
+  cases
+      .add_text("pointwise", R"((%0: tensor<[n, 24], f32>, %1: tensor<[3, n], f32>) {
+  %2 = slice(%0) {starts = [0, 4], sizes = [n, 16], steps = [1, 1]} : tensor<[n, 16], f32>
+  %3 = transpose(%2) {perm = [1, 0]} : tensor<[16, n], f32>
+  %4 = exp(%0) : tensor<[n, 24], f32>
+  %5 = neg(%1) : tensor<[3, n], f32>
+  yield(%3, %4, %5, %2)
+}
+)",
+                {{"n", 50}})
+      .fill = Fill::unit;
+}
+
 TEST_CASE("generated kernels compute what the evaluator says, for every operation and dtype") {
   if (!Emulator::available()) {
     MESSAGE("skipped: no C++ compiler to run generated text with");
@@ -524,6 +583,7 @@ TEST_CASE("generated kernels compute what the evaluator says, for every operatio
   add_contractions(cases);
   add_ropes(cases);
   add_graphs(cases);
+  add_row_graphs(cases);
   Emulator emulator;
   for (Case& c : cases.list) {
     Result<codegen::KernelPlan> plan = codegen::plan_kernel(c.kind, *c.body, {symbols});
