@@ -1,5 +1,6 @@
 #include "codegen/attention_parts.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -11,6 +12,7 @@ namespace rtx::codegen {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double log2_e = 1.4426950408889634;
 constexpr int64_t longest_head = 256;
 
 bool is_attention(Op op) { return op == Op::attention; }
@@ -60,7 +62,37 @@ bool is_head_size(const Dim& size) {
   return size.is_constant() && size.constant() >= 1 && size.constant() <= longest_head;
 }
 
+// A bool mask without axes of heads and queries.
+bool is_key_mask(const Value* mask) {
+  const Shape& shape = mask->type.shape;
+  bool alone = mask->type.dtype == DType::boolean;
+  for (size_t axis = 2; axis <= 3; ++axis) alone = alone && (shape.size() < axis || shape[shape.size() - axis].is(1));
+  return alone;
+}
+
+// Whether some keys may not be seen, but for those beyond the end.
+bool sees_in_part(const Operation& attention) {
+  return attention.attributes.boolean("causal") || !attention.attributes.dim("window").is(0) ||
+         attention.operand_count() > 3;
+}
+
+bool adds_float_masks(const Operation& attention) {
+  for (size_t m = 3; m < attention.operand_count(); ++m) {
+    if (attention.operand(m)->type.dtype != DType::boolean) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+ScoreUnit unit_of(const AttentionParts& parts) {
+  if (adds_float_masks(*parts.operation)) return ScoreUnit::natural;
+  const AttributeList& attributes = parts.operation->attributes;
+  const double factor = attributes.real("scale") * log2_e;
+  const bool raw = attributes.real("softcap") == 0 && factor > 0x1p-100 && factor <= 1 &&
+                   (attributes.real("fill") == -infinity || !sees_in_part(*parts.operation));
+  return raw ? ScoreUnit::raw : ScoreUnit::binary;
+}
 
 Result<AttentionParts> find_attention_parts(const Block& body, const SymbolRanges& symbols) {
   const Operation* operation = find_only(body, is_attention);
@@ -118,8 +150,12 @@ void AttentionEmitter::begin(KernelPlan& plan, int row_tile, int key_tile) {
   const std::string type(writer_.index_type());
   const std::string block = concat("(", type, ")blockIdx.x"), tile_count = writer_.dim(tiles);
   const std::string head = KernelWriter::divide(block, tile_count), kv_heads = writer_.dim(parts_.kv_heads);
+  // Of causal rows the last ones have the most keys: they come first.
+  const std::string tile = KernelWriter::remainder(block, tile_count);
+  const bool from_end = skips_unseen() && parts_.operation->attributes.boolean("causal") && tile != "0";
   writer_.line(concat("const ", type, " tile_row = ",
-                      KernelWriter::multiply(KernelWriter::remainder(block, tile_count), concat(row_tile)), ";"));
+                      KernelWriter::multiply(from_end ? concat(tile_count, " - 1 - ", tile) : tile, concat(row_tile)),
+                      ";"));
   writer_.line(concat("const ", type, " kv_head = ", KernelWriter::remainder(head, kv_heads), ";"));
   writer_.line(concat("const ", type, " batch = ", KernelWriter::divide(head, kv_heads), ";"));
   writer_.line(concat("const ", type, " keys = ", writer_.dim(parts_.keys), ";"));
@@ -147,15 +183,35 @@ void AttentionEmitter::begin(KernelPlan& plan, int row_tile, int key_tile) {
   writer_.line(concat("const ", type, " key_end = ", end, ";"));
 }
 
-void AttentionEmitter::declare_rows(int count, const std::string& first) {
-  const std::string type(writer_.index_type());
+void AttentionEmitter::declare_open_keys(int row_tile) {
   const AttributeList& attributes = parts_.operation->attributes;
+  const std::string type(writer_.index_type());
+  const std::string group = writer_.dim(parts_.group), rows = writer_.dim(parts_.rows);
+  std::string begin = "0", end = "keys";
+  if (attributes.boolean("causal")) {
+    end = concat("rtx_bounded(", KernelWriter::divide("tile_row", group), " + ",
+                 writer_.dim64(attributes.dim("offset")), " + 1, keys)");
+  }
+  if (const Dim& window = attributes.dim("window"); !window.is(0)) {
+    const std::string size = writer_.dim64(window);
+    writer_.line(concat("const ", type, " end_row = tile_row + ", row_tile, " < ", rows, " ? tile_row + ", row_tile,
+                        " : ", rows, ";"));
+    begin = concat(size, " == 0 ? 0 : rtx_bounded(", KernelWriter::divide("(end_row - 1)", group), " + ",
+                   writer_.dim64(attributes.dim("offset")), " - ", size, " + 1, keys)");
+  }
+  writer_.line(concat("const ", type, " open_begin = ", begin, ", open_end = ", end, ";"));
+}
+
+void AttentionEmitter::declare_rows(int count, const std::string& offset) {
+  const AttributeList& attributes = parts_.operation->attributes;
+  const std::string type(writer_.index_type());
   writer_.line(concat(type, " query_of[", count, "], head_of[", count, "];"));
   if (limits_keys()) writer_.line(concat(type, " first_key[", count, "], end_key[", count, "];"));
   writer_.line("#pragma unroll");
   writer_.open(concat("for (int r = 0; r < ", count, "; ++r) {"));
-  writer_.line(concat("const ", type, " row = tile_row + ", first, " + r;"));
-  const std::string group = writer_.dim(parts_.group);
+  const std::string group = writer_.dim(parts_.group), rows = writer_.dim(parts_.rows);
+  writer_.line(
+      concat("const ", type, " place = tile_row + ", offset, ", row = place < ", rows, " ? place : ", rows, " - 1;"));
   writer_.line(concat("query_of[r] = ", KernelWriter::divide("row", group), ";"));
   writer_.line(
       concat("head_of[r] = ",
@@ -175,39 +231,94 @@ void AttentionEmitter::declare_rows(int count, const std::string& first) {
   writer_.close();
 }
 
-void AttentionEmitter::finish_score(const std::string& r) {
-  const Operation& operation = *parts_.operation;
-  const AttributeList& attributes = operation.attributes;
-  auto number = [](double value) { return float_literal(DType::f32, value); };
-  if (attributes.real("scale") != 1) writer_.line(concat("x *= ", number(attributes.real("scale")), ";"));
-  if (const double softcap = attributes.real("softcap"); softcap != 0) {
-    writer_.line(concat("x = ", number(softcap), " * tanhf(x * ", number(1 / softcap), ");"));
-  }
-  std::vector<std::string> tests;
-  if (limits_keys()) tests.push_back(concat("j >= first_key[", r, "] && j < end_key[", r, "]"));
-  if (operation.operand_count() > 3) {
-    const Shape scores = {parts_.batch, parts_.kv_heads * parts_.group, parts_.queries, parts_.keys};
-    const std::string type(writer_.index_type());
-    emitter_.push_scope();
-    const Position at =
-        Position::at(std::vector<std::string>{"batch", concat("head_of[", r, "]"), concat("query_of[", r, "]"), "j"});
-    for (size_t m = 3; m < operation.operand_count(); ++m) {
-      const Value* mask = operation.operand(m);
-      const std::string value = emitter_.element(mask, emitter_.broadcast_position(mask->type.shape, scores, at));
-      if (mask->type.dtype == DType::boolean) {
-        tests.push_back(value);
-      } else {
-        writer_.line(concat("x += ", mask->type.dtype == DType::f64 ? "(float)" : "", value, ";"));
-      }
-    }
-    emitter_.pop_scope();
-  }
-  if (!tests.empty())
-    writer_.line(concat("if (!(", join(tests, " && "), ")) x += ", number(attributes.real("fill")), ";"));
+bool AttentionEmitter::masks_keys() const {
+  const std::vector<Value*>& operands = parts_.operation->operands();
+  return std::any_of(operands.begin(), operands.end(), is_key_mask);
 }
 
-std::string AttentionEmitter::quotient(const std::string& acc, const std::string& total) const {
-  const std::string y = concat(acc, " / ", total);
+bool AttentionEmitter::masks_scores() const {
+  const std::vector<Value*>& operands = parts_.operation->operands();
+  return !std::all_of(operands.begin() + 3, operands.end(), is_key_mask);
+}
+
+bool AttentionEmitter::scales_scores() const {
+  const AttributeList& attributes = parts_.operation->attributes;
+  return attributes.real("softcap") != 0 || (unit_ != ScoreUnit::raw && attributes.real("scale") * factor() != 1);
+}
+
+bool AttentionEmitter::ignores_unseen() const { return parts_.operation->attributes.real("fill") == -infinity; }
+
+std::string AttentionEmitter::mask_element(const Value* mask, const std::string& head, const std::string& query) {
+  const Shape scores = {parts_.batch, parts_.kv_heads * parts_.group, parts_.queries, parts_.keys};
+  const Position at = Position::at(std::vector<std::string>{"batch", head, query, "j"});
+  return emitter_.element(mask, emitter_.broadcast_position(mask->type.shape, scores, at));
+}
+
+void AttentionEmitter::look_at_key_masks(int key_tile) {
+  writer_.line("#pragma unroll");
+  writer_.open(concat("for (int w = 0; w < ", key_tile / 32, "; ++w) {"));
+  writer_.line(concat("const ", writer_.index_type(), " j = tile_key + w * 32 + lane;"));
+  writer_.line("keep[w] = false;");
+  writer_.open("if (j < keys) {");
+  emitter_.push_scope();
+  std::vector<std::string> tests;
+  for (const Value* mask : parts_.operation->operands()) {
+    if (is_key_mask(mask)) tests.push_back(mask_element(mask, "0", "0"));
+  }
+  writer_.line(concat("keep[w] = ", join(tests, " && "), ";"));
+  emitter_.pop_scope();
+  writer_.close();
+  writer_.close();
+}
+
+void AttentionEmitter::scale_score() {
+  const AttributeList& attributes = parts_.operation->attributes;
+  const double scale = attributes.real("scale"), softcap = attributes.real("softcap");
+  auto number = [](double value) { return float_literal(DType::f32, value); };
+  if (softcap != 0) {
+    if (scale != 1) writer_.line(concat("x *= ", number(scale), ";"));
+    writer_.line(concat("x = ", number(softcap * factor()), " * tanhf(x * ", number(1 / softcap), ");"));
+  } else if (unit_ != ScoreUnit::raw && scale * factor() != 1) {
+    writer_.line(concat("x *= ", number(scale * factor()), ";"));
+  }
+}
+
+void AttentionEmitter::mask_score(const std::string& r, const std::string& seen) {
+  const Operation& operation = *parts_.operation;
+  std::vector<std::string> tests;
+  if (limits_keys()) tests.push_back(concat("j >= first_key[", r, "] && j < end_key[", r, "]"));
+  if (!seen.empty()) tests.push_back(seen);
+  emitter_.push_scope();
+  for (size_t m = 3; m < operation.operand_count(); ++m) {
+    const Value* mask = operation.operand(m);
+    if (!seen.empty() && is_key_mask(mask)) continue;
+    const std::string value = mask_element(mask, concat("head_of[", r, "]"), concat("query_of[", r, "]"));
+    if (mask->type.dtype == DType::boolean) {
+      tests.push_back(value);
+    } else {
+      writer_.line(concat("x += ", mask->type.dtype == DType::f64 ? "(float)" : "", value, ";"));
+    }
+  }
+  emitter_.pop_scope();
+  // A finite fill stays finite in any unit: rows without a key that is seen weigh all keys alike.
+  const double fill = operation.attributes.real("fill"), largest = std::numeric_limits<float>::max();
+  const double scaled = std::isfinite(fill) ? std::clamp(fill * factor(), -largest, largest) : fill;
+  if (!tests.empty())
+    writer_.line(concat("if (!(", join(tests, " && "), ")) x += ", float_literal(DType::f32, scaled), ";"));
+}
+
+double AttentionEmitter::factor() const { return unit_ == ScoreUnit::binary ? log2_e : 1; }
+
+std::string AttentionEmitter::weight(const std::string& x, const std::string& base) {
+  const std::string exp2 = writer_.call("rtx_exp2");
+  if (unit_ == ScoreUnit::binary) return concat(exp2, "(", x, " - ", base, ")");
+  if (unit_ == ScoreUnit::natural)
+    return concat(exp2, "((", x, " - ", base, ") * ", float_literal(DType::f32, log2_e), ")");
+  const std::string scale = float_literal(DType::f32, parts_.operation->attributes.real("scale") * log2_e);
+  return concat(exp2, "(fmaf(", x, ", ", scale, ", ", base, " * -", scale, "))");
+}
+
+std::string AttentionEmitter::guarded(const std::string& y, const std::string& total) const {
   // Without keys there is nothing to add up; with `guard`, a total of 0 says that no score was above -inf.
   if (parts_.operation->attributes.boolean("guard")) return concat(total, " == 0.0f ? 0.0f : ", y);
   return parts_.keys.lower_bound(writer_.symbols()) >= 1 ? y : concat("keys == 0 ? 0.0f : ", y);

@@ -9,12 +9,6 @@
 namespace rtx::codegen {
 namespace {
 
-constexpr std::string_view place_text = R"(// Where a chunk of 8 elements lies in a tile of rows of `chunks`.
-template <int chunks>
-__device__ __forceinline__ int rtx_place(int row, int chunk) {
-  return row * chunks + (chunk ^ (chunks >= 8 ? row & 7 : chunks == 4 ? row >> 1 & 3 : row >> 2 & 1));
-})";
-
 // A tile of a matrix whose rows do not all start at a multiple of 16 bytes is copied element by element.
 constexpr std::string_view load_text =
     R"(// The tile at (row0, column0) of a matrix [height, length]; zeros beyond its ends. With parts, the matrix is cut into
@@ -119,10 +113,9 @@ std::string load_rhs(bool k_last, size_t parts) {
 }  // namespace
 
 void emit_tensor_core_loop(KernelWriter& writer, const Product& product, const GemmTile& tile, size_t parts) {
-  for (const char* name :
-       {"rtx_load_tiles", "rtx_load_tiles_transposed", "rtx_copy_async", "rtx_copy_commit", "rtx_copy_wait"})
+  for (const char* name : {"rtx_load_tiles", "rtx_load_tiles_transposed", "rtx_copy_async", "rtx_copy_commit",
+                           "rtx_copy_wait", "rtx_place"})
     writer.call(name);
-  writer.declare(std::string(place_text));
   writer.declare(fill(load_text, {{"index", writer.index_type()}}));
   writer.line(concat("constexpr int tile_m = ", tile.m, ", tile_n = ", tile.n, ", tile_k = ", tile.k,
                      ", warps_m = ", tile.groups_m, ", warps_n = ", tile.groups_n, ", stages = ", tile.stages, ";"));

@@ -77,6 +77,11 @@ void KernelWriter::close() {
   line("}");
 }
 
+void KernelWriter::close_statement() {
+  close();
+  lines_.back() += ";";
+}
+
 std::string KernelWriter::temporary(std::string_view type, std::string_view stem, const std::string& expression) {
   if (is_atom(expression)) return expression;
   const std::string key = rtx::concat(type, " ", expression);
@@ -163,8 +168,9 @@ std::string KernelWriter::finish(const std::string& function, const Block& body,
   if (has_workspace_) parameters.push_back("unsigned char* __restrict__ workspace");
   if (has_counters_) parameters.push_back("unsigned int* __restrict__ counters");
   for (size_t i = 0; i < scalars_.size(); ++i) parameters.push_back(rtx::concat("long long p", i));
-  text += rtx::concat("extern \"C\" __global__ void __launch_bounds__(", block[0] * block[1] * block[2], ") ", function,
-                      "(\n    ", join(parameters, ",\n    "), ") {\n");
+  text += rtx::concat("extern \"C\" __global__ void __launch_bounds__(", block[0] * block[1] * block[2],
+                      blocks_per_sm_ ? rtx::concat(", ", blocks_per_sm_) : std::string(), ") ", function, "(\n    ",
+                      join(parameters, ",\n    "), ") {\n");
   for (size_t i = 0; i < scalars_.size(); ++i) {
     const bool narrow = dim_locals_.contains({i, false});
     text += narrow ? rtx::concat("  const int n", i, " = (int)p", i, ";  // ", scalars_[i].str(), "\n")

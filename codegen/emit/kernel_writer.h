@@ -35,6 +35,7 @@ class KernelWriter {
   void open(std::string header);
   void between(std::string header);
   void close();
+  void close_statement();  // "};", after a lambda
   // The name of a constant local with this value. The same expression, asked for again in this or an inner scope, gives
   // the same name; an expression that is a name or a literal already is returned as it is.
   std::string temporary(std::string_view type, std::string_view stem, const std::string& expression);
@@ -46,6 +47,9 @@ class KernelWriter {
   std::string call(std::string_view prelude_function);
   // Puts a declaration (a vector type, a function that uses the prelude) before the kernel, once.
   void declare(std::string text);
+
+  // The compiler is to use so many registers that this many blocks fit on a multiprocessor, and no fewer.
+  void set_blocks_per_sm(int blocks) { blocks_per_sm_ = blocks; }
 
   const std::vector<Dim>& scalars() const { return scalars_; }
 
@@ -70,6 +74,7 @@ class KernelWriter {
   bool wide_;
   const SymbolRanges& symbols_;
   int depth_ = 1;
+  int blocks_per_sm_ = 0;  // 0: as the compiler sees fit
   std::vector<std::string> lines_;
   std::vector<std::map<std::string, std::string>> scopes_;  // expression -> name
   std::map<std::string, int, std::less<>> next_;            // stem -> number

@@ -193,6 +193,29 @@ constexpr PreludeFunction functions[] = {
      "template <int groups> __device__ __forceinline__ void rtx_copy_wait() { asm volatile(\"cp.async.wait_group %0;\" "
      ":: "
      "\"n\"(groups) : \"memory\"); }"},
+    // Where a chunk of 8 elements lies in a tile of rows of `chunks`, so that 8 neighbouring rows of one chunk fall
+    // into
+    // different banks: the chunks of a row are exchanged, or where they cannot be, rows are an odd number of chunks
+    // long.
+    {"rtx_place", "", R"(template <int chunks>
+__device__ __forceinline__ int rtx_place(int row, int chunk) {
+  if (chunks % 8 == 0) return row * chunks + (chunk ^ (row & 7));
+  if (chunks == 4) return row * chunks + (chunk ^ (row >> 1 & 3));
+  if (chunks == 2) return row * chunks + (chunk ^ (row >> 2 & 1));
+  return row * (chunks | 1) + chunk;
+})"},
+    // Two f32 as neighbours in one register, round to nearest even.
+    {"rtx_pack_f16", "",
+     "__device__ __forceinline__ unsigned rtx_pack_f16(float low, float high) { unsigned r; asm(\"cvt.rn.f16x2.f32 %0, "
+     "%1, %2;\" : \"=r\"(r) : \"f\"(high), \"f\"(low)); return r; }"},
+    {"rtx_pack_bf16", "",
+     "__device__ __forceinline__ unsigned rtx_pack_bf16(float low, float high) { unsigned r; asm(\"cvt.rn.bf16x2.f32 "
+     "%0, "
+     "%1, %2;\" : \"=r\"(r) : \"f\"(high), \"f\"(low)); return r; }"},
+    // 2^x within 2^-22 relative; 0 for -inf and where the result is not a normal number.
+    {"rtx_exp2", "",
+     "__device__ __forceinline__ float rtx_exp2(float x) { float y; asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : "
+     "\"f\"(x)); return y; }"},
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 #define __global__
 #define __device__
 #define __forceinline__ inline
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static
 
@@ -186,6 +186,13 @@ T __shfl_xor_sync(unsigned, T value, int lanes) {
   return warp.of(warp.lane() ^ (unsigned)lanes);
 }
 
+inline unsigned __ballot_sync(unsigned, bool vote) {
+  const shim::Exchange<bool> warp(vote);
+  unsigned votes = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) votes |= (unsigned)warp.of(lane) << lane;
+  return votes;
+}
+
 // The prelude's tensor core functions; there stands which thread holds what.
 template <typename Convert>
 void rtx_mma(float* c, const unsigned* a, const unsigned* b, Convert convert) {
@@ -219,6 +226,17 @@ inline void rtx_load_tiles_as(unsigned* r, const void* row, bool transposed) {
 }
 inline void rtx_load_tiles(unsigned* r, const void* row) { rtx_load_tiles_as(r, row, false); }
 inline void rtx_load_tiles_transposed(unsigned* r, const void* row) { rtx_load_tiles_as(r, row, true); }
+
+inline unsigned rtx_pack_f16(float low, float high) {
+  return rtx_f32_to_f16(low) | (unsigned)rtx_f32_to_f16(high) << 16;
+}
+inline unsigned rtx_pack_bf16(float low, float high) {
+  return rtx_f32_to_bf16(low) | (unsigned)rtx_f32_to_bf16(high) << 16;
+}
+inline float rtx_exp2(float x) {
+  const float y = exp2f(x);
+  return y < 0x1p-126f ? 0.0f : y;
+}
 
 // Copies happen as late as they may, so that a kernel that does not wait reads what was there before.
 inline void rtx_copy_async(void* to, const void* from, int bytes) {

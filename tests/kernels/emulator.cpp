@@ -27,13 +27,20 @@ Result<std::vector<int64_t>> concrete_shape(const Shape& shape, const SymbolValu
   return concrete;
 }
 
+// The most dynamic shared memory that a block may ask for on every architecture.
+constexpr int64_t most_shared_bytes = 99 << 10;
+
 // The text without the functions that the shim defines, and with kernels that are local to their namespace: one text
-// may be added twice.
+// may be added twice. Dynamic shared memory becomes an array.
 std::string for_the_shim(const std::string& text) {
   std::istringstream lines(text);
   std::string kept;
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("extern \"C\" ")) line.erase(0, std::strlen("extern \"C\" "));
+    if (const size_t at = line.find("extern __shared__ "); at != std::string::npos) {
+      line.replace(at, std::strlen("extern "), "");
+      line.replace(line.find("[]"), 2, concat("[", most_shared_bytes, "]"));
+    }
     if (line.find("asm(") == std::string::npos && line.find("asm volatile(") == std::string::npos) kept += line + "\n";
   }
   return kept;
@@ -123,6 +130,9 @@ Result<std::vector<Tensor>> Emulator::run(size_t kernel, const std::vector<Tenso
   std::vector<void*> arguments;
   for (auto& buffer : buffers) arguments.push_back(buffer.data() + guard_bytes);
   for (long long& scalar : scalars) arguments.push_back(&scalar);
+  RTX_ASSIGN(const int64_t shared_bytes, launch.shared_bytes.evaluate(symbols));
+  if (shared_bytes > most_shared_bytes)
+    return make_error(ErrorKind::internal, "E999", concat(launch.function, " wants ", shared_bytes, " shared bytes"));
   unsigned grid[3];
   for (size_t i = 0; i < 3; ++i) {
     RTX_ASSIGN(int64_t size, launch.grid[i].evaluate(symbols));
@@ -132,7 +142,7 @@ Result<std::vector<Tensor>> Emulator::run(size_t kernel, const std::vector<Tenso
   auto start = reinterpret_cast<void (*)(void (*)(void**), void**, const unsigned*, const int*, int)>(
       dlsym(library_, "emulated_launch"));
   bool meets = false;
-  for (const char* name : {"__shfl", "__sync", "rtx_mma", "rtx_load_tiles"})
+  for (const char* name : {"__shfl", "__sync", "__ballot", "rtx_mma", "rtx_load_tiles"})
     meets = meets || launch.text.find(name) != std::string::npos;
   start(call, arguments.data(), grid, launch.block.data(), meets);
 

@@ -8,7 +8,8 @@ if(RTX_CUDA_OCCUPANCY_DIR)
 endif()
 
 # Has a main of its own, because it is also the worker that it starts. Skipped, not passed, without NVRTC.
-add_executable(unit_compile_kernels unit/compile_kernels_test.cpp unit/compile_products_test.cpp)
+add_executable(unit_compile_kernels unit/compile_kernels_test.cpp unit/compile_products_test.cpp
+               unit/compile_attention_test.cpp)
 target_link_libraries(unit_compile_kernels PRIVATE doctest::doctest rtx_options rtx_codegen)
 find_program(RTX_FATBINARY fatbinary HINTS ${PROJECT_SOURCE_DIR}/.deps/cuda/bin $ENV{CUDA_HOME}/bin /usr/local/cuda/bin
              DOC "NVIDIA's fatbin writer, the oracle of ours")
