@@ -31,6 +31,8 @@ namespace {
 constexpr int warps = 4, threads = 32 * warps;
 constexpr int static_shared_bytes = 48 << 10;  // more is dynamic
 constexpr int chunk_elements = 8;              // of 16 bytes
+// A GPU wants two blocks for each of its 132 (H200) to 170 (RTX 5090) multiprocessors.
+constexpr int64_t blocks_wanted = 264;
 
 int whole_steps(int size) { return (size + 15) / 16 * 16; }
 
@@ -102,7 +104,7 @@ for (int p = 0; p < row_parts; ++p) {
 
 constexpr std::string_view keys_text = R"(float s[row_parts][key_tile / 8][4] = {};
 const int k_now = k_first + stage * $k_tile$;
-#pragma unroll
+#pragma unroll$steps$
 for (int d = 0; d < depth / 16; ++d) {
 $load_q$#pragma unroll
   for (int n = 0; n < key_tile / 16; ++n) {
@@ -238,6 +240,7 @@ class TensorEmitter {
     if (common_.masks_keys()) take_look();
     writer_.lines(fill(keys_text, {{"k_tile", concat(layout_.k_tile)},
                                    {"load_q", tile_.q_in_registers ? "" : load_q_step_text},
+                                   {"steps", tile_.q_in_registers ? "" : " 4"},
                                    {"at", at()},
                                    {"mma", mma_}}));
     finish_scores();
@@ -467,12 +470,23 @@ class TensorEmitter {
 
 TensorTile tensor_tile_of(const AttentionParts& parts, const SymbolRanges& symbols) {
   const int longest = std::max(parts.size, parts.value_size);
-  TensorTile tile = {16, longest <= 128 ? 64 : 32, 2, longest <= 192,
-                     longest <= 32    ? 4
-                     : longest <= 64  ? 3
-                     : longest <= 192 ? 2
-                                      : 1};
-  (void)symbols;
+  TensorTile tile = {.rows_a_warp = 16, .keys = 64, .value_stages = 2, .q_in_registers = true, .blocks_per_sm = 2};
+  if (longest <= 64) {
+    // Limits of more rows would not fit into registers, and a large block is seen in part only.
+    const AttributeList& attributes = parts.operation->attributes;
+    const bool limited = attributes.boolean("causal") || !attributes.dim("window").is(0);
+    const Dim blocks = parts.batch * parts.kv_heads * ceildiv(parts.rows, Dim(32 * warps));
+    const Result<int64_t> count = blocks.evaluate(representative_values(symbols));
+    if (!limited && count && *count >= blocks_wanted) {
+      tile.rows_a_warp = 32;
+    } else {
+      tile.blocks_per_sm = longest <= 32 ? 4 : 3;
+    }
+  } else if (longest > 128) {
+    tile.keys = 32;
+    tile.q_in_registers = longest <= 192;
+  }
+  if (longest > 192) tile.blocks_per_sm = 1;
   if (Layout(parts, tile).bytes() > static_shared_bytes) tile.value_stages = 1;
   return tile;
 }
