@@ -16,6 +16,8 @@ namespace rtx::testing {
 namespace {
 
 const SymbolRanges symbols = {{"b", {0, 64, 0}}, {"q", {0, 4096, 0}}, {"k", {0, 4096, 0}}};
+// Planned for so much work that blocks are large.
+const SymbolRanges many = {{"b", {0, 64, 64}}, {"q", {0, 4096, 4096}}, {"k", {0, 4096, 4096}}};
 
 struct Case {
   unsigned seed = 0;
@@ -169,9 +171,9 @@ TEST_CASE("attention kernels compute what the evaluator says, whatever the attri
   }
   std::vector<Case> cases;
   Emulator emulator;
-  for (unsigned i = 0; i < 150; ++i) {
-    Case c = random_case(1000 + 7 * i, i % 3 == 0 ? DType::f32 : i % 3 == 1 ? DType::f16 : DType::bf16);
-    Result<codegen::KernelPlan> plan = codegen::plan_attention(*c.body, {symbols});
+  for (unsigned i = 0; i < 240; ++i) {
+    Case c = random_case(1000 + 7 * i, i % 4 == 0 ? DType::f32 : i % 4 == 1 ? DType::bf16 : DType::f16);
+    Result<codegen::KernelPlan> plan = codegen::plan_attention(*c.body, {i % 2 == 0 ? symbols : many});
     REQUIRE_MESSAGE(plan.ok(), "seed ", c.seed, ": ", to_string(plan.error().first()));
     CHECK(plan->determinism == package::Determinism::batch_invariant);
     c.kernel = emulator.add(*plan, *c.body);
@@ -226,6 +228,87 @@ TEST_CASE("a row of attention has the same bits alone and in a batch") {
   for (int64_t h = 0; h < 2; ++h) {
     for (int64_t d = 0; d < 32; ++d)
       CHECK((*alone)[0].f64(h * 32 + d) == (*batch)[0].f64(((2 * 2 + h) * 30 + 29) * 32 + d));
+  }
+}
+
+// [b, 2, q, 64] in f16 against as many keys, causal in the second case.
+std::unique_ptr<Block> plain_body(bool causal) {
+  Result<std::unique_ptr<Block>> body = parse_body(
+      concat(R"((%0: tensor<[b, 2, q, 64], f16>, %1: tensor<[b, 2, k, 64], f16>, %2: tensor<[b, 2, k, 64], f16>) {
+  %3 = attention(%0, %1, %2) {scale = 0.125, softcap = 0, causal = )",
+             causal ? "true" : "false",
+             R"(, offset = k - q, window = 0, fill = -inf, guard = false} : tensor<[b, 2, q, 64], f16>
+  yield(%3)
+}
+)"),
+      "body");
+  REQUIRE(body.ok());
+  return std::move(body).value();
+}
+
+std::vector<Tensor> operands_at(const Block& body, const SymbolValues& values) {
+  Case c;
+  c.values = values;
+  Draw draw(11);
+  std::vector<Tensor> operands;
+  for (size_t i = 0; i < body.argument_count(); ++i)
+    operands.push_back(random_operand(body.argument(i)->type, c, draw));
+  return operands;
+}
+
+TEST_CASE("blocks of 64 and of 128 rows give the same bits") {
+  if (!Emulator::available()) return;
+  Emulator emulator;
+  const auto body = plain_body(false);
+  std::vector<std::string> tiles;
+  for (const SymbolRanges* ranges : {&symbols, &many}) {
+    Result<codegen::KernelPlan> plan = codegen::plan_attention(*body, {*ranges});
+    REQUIRE(plan.ok());
+    tiles.push_back(plan->key.tile);
+    emulator.add(*plan, *body);
+  }
+  CHECK(tiles == std::vector<std::string>{"tensor.q64k64.i32", "tensor.q128k64.i32"});
+  REQUIRE(emulator.build().ok());
+  const SymbolValues values = {{"b", 2}, {"q", 150}, {"k", 100}};
+  const std::vector<Tensor> operands = operands_at(*body, values);
+  Result<std::vector<Tensor>> small = emulator.run(0, operands, values), large = emulator.run(1, operands, values);
+  REQUIRE(small.ok());
+  REQUIRE(large.ok());
+  CHECK((*small)[0].bytes == (*large)[0].bytes);
+}
+
+// The comparison sees what is wrong: each of these lines matters.
+TEST_CASE("attention on tensor cores is wrong without its waits, its limits or its last keys") {
+  if (!Emulator::available()) return;
+  const std::pair<std::string_view, std::string_view> changes[] = {
+      {"", ""},
+      {"    rtx_copy_wait<0>();\n", ""},
+      {"if (place >= keys) x = __uint_as_float(0xff800000u);", ""},
+      {"x += __uint_as_float(0xff800000u)", "x += 0.0f"},
+      {"acc[r / 2][n][r % 2 * 2] *= fade;", ""},
+      {"rtx_along<depth / 8>(k_now, d)", "rtx_along<depth / 8>(k_now, 0)"},
+  };
+  Emulator emulator;
+  const auto body = plain_body(true);
+  for (const auto& [from, to] : changes) {
+    Result<codegen::KernelPlan> plan = codegen::plan_attention(*body, {symbols});
+    REQUIRE(plan.ok());
+    std::string& text = plan->launch->text;
+    const size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    emulator.add(*plan, *body);
+  }
+  if (Result<void> built = emulator.build(); !built) FAIL(to_string(built.error().first()));
+  const SymbolValues values = {{"b", 1}, {"q", 70}, {"k", 150}};
+  const std::vector<Tensor> operands = operands_at(*body, values);
+  Result<std::vector<Tensor>> want = evaluate(*body, operands, values, nullptr);
+  REQUIRE(want.ok());
+  for (size_t i = 0; i < std::size(changes); ++i) {
+    CAPTURE(changes[i].first);
+    Result<std::vector<Tensor>> got = emulator.run(i, operands, values);
+    REQUIRE(got.ok());
+    CHECK(difference(Case(), (*got)[0], (*want)[0]).empty() == (i == 0));
   }
 }
 
