@@ -19,11 +19,11 @@
 #include <functional>
 
 #include "base/text.h"
-#include "codegen/assign_slots.h"
 #include "codegen/attention_forms.h"
 #include "codegen/emit/c_types.h"
 #include "codegen/emit/text_template.h"
 #include "codegen/plan_common.h"
+#include "codegen/representative_values.h"
 
 namespace rtx::codegen {
 namespace {
