@@ -15,8 +15,10 @@
 #include "codegen/arch.h"
 #include "codegen/build_package.h"
 #include "codegen/nvrtc_worker.h"
+#include "codegen/tuning_table.h"
 #include "ir/export_form.h"
 #include "ir/module_file.h"
+#include "runtime/package/yaml.h"
 
 namespace rtx::cli {
 namespace {
@@ -26,7 +28,7 @@ namespace fs = std::filesystem;
 struct Options {
   std::string input, output;
   std::vector<std::string> archs;
-  std::string dump_phases, dump_kernels, kernel_cache;
+  std::string dump_phases, dump_kernels, kernel_cache, tuning_table;
   std::string determinism = "run_to_run";
   int jobs = 0;
   bool no_kernel_cache = false, list_archs = false, time_passes = false;
@@ -99,6 +101,12 @@ Result<void> run(const Tool& tool, Options& options) {
   build.jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (!options.no_kernel_cache)
     build.kernel_cache = options.kernel_cache.empty() ? default_kernel_cache() : options.kernel_cache;
+  std::optional<codegen::TuningTable> tuning;
+  if (!options.tuning_table.empty()) {
+    RTX_ASSIGN(const std::string text, read_text_file(options.tuning_table, package::largest_yaml_bytes));
+    RTX_ASSIGN(tuning, codegen::TuningTable::parse(text, fs::path(options.tuning_table).filename().string()));
+    build.tuning = &*tuning;
+  }
   build.on_warning = [&](const Diagnostic& warning) { tool.print(warning); };
   if (!options.dump_phases.empty() || !options.dump_kernels.empty()) {
     build.dump = [&](std::string_view name, std::string_view text) { return write_dump(options, name, text); };
@@ -148,6 +156,10 @@ int main_of_compile(int argc, char** argv) {
       ->type_name("DIR");
   tool.app.add_option("--dump-kernels-to", options.dump_kernels, "Write the CUDA text of each kernel into this folder")
       ->type_name("DIR");
+  tool.app
+      .add_option("--tuning-table", options.tuning_table,
+                  "Plans to take for the products that this file names (docs/tuning_table.md)")
+      ->type_name("FILE");
   tool.app.add_flag("--time-passes", options.time_passes, "Print the time of each phase on stderr");
   tool.app.add_flag(
       "--strip-metadata", options.strip_metadata,

@@ -9,6 +9,7 @@
 #include "codegen/form_fusions.h"
 #include "codegen/make_manifest.h"
 #include "codegen/merge_fusions.h"
+#include "codegen/tuning_table.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/pipeline.h"
@@ -101,6 +102,7 @@ Result<void> dump_kernels(const ModulePlan& plan, const BuildOptions& options) {
 }  // namespace
 
 Result<ModulePlan> plan(Module& module, const BuildOptions& options) {
+  if (options.tuning) options.tuning->restrict_to(options.archs);
   RTX_TRY(make_canonical(module, options));
   OriginLog origins;
   RTX_TRY(optimize(module, options, origins));
@@ -109,7 +111,7 @@ Result<ModulePlan> plan(Module& module, const BuildOptions& options) {
   {
     Phase phase(options, "fuse");
     RTX_TRY(form_fusions(module, &origins));
-    merge_fusions(module, options.determinism, &log);
+    merge_fusions(module, options.determinism, &log, options.tuning);
     add_decisions(module, origins, log);
     if (Result<void> verified = verify(module); !verified) {
       Error error = std::move(verified).error();
@@ -119,7 +121,15 @@ Result<ModulePlan> plan(Module& module, const BuildOptions& options) {
   }
   RTX_TRY(dump(options, "fused.rtxir", options.dump ? print(module) : std::string()));
   Phase phase(options, "plan");
-  return plan_module(module, {options.determinism, !options.archs.empty()}, log);
+  RTX_ASSIGN(ModulePlan planned,
+             plan_module(module, {options.determinism, !options.archs.empty(), options.tuning}, log));
+  if (options.tuning) {
+    planned.tuning_table = options.tuning->sha256();
+    for (const Diagnostic& warning : options.tuning->unused()) {
+      if (options.on_warning) options.on_warning(warning);
+    }
+  }
+  return planned;
 }
 
 Result<void> build_package(Module& module, const std::string& path, const BuildOptions& options) {

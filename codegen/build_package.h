@@ -23,6 +23,7 @@ struct BuildOptions {
   std::optional<DType> amp;
   std::vector<std::string> keep_f32;
   PrecisionReport* precision_report = nullptr;
+  TuningTable* tuning = nullptr;                   // plans to take; if given
   int jobs = 1;                                    // compiler processes
   std::string kernel_cache;                        // folder; empty: none
   std::string compiler_worker = "/proc/self/exe";  // a program that serves nvrtc_worker_main

@@ -90,11 +90,14 @@ struct KernelPlan {
   std::string str() const;
 };
 
+class TuningTable;
+
 // What planners may know beside the body of a fusion.
 struct PlanContext {
   const SymbolRanges& symbols;
   // What every kernel must keep at least; a planner that cannot refuses.
   package::Determinism determinism = package::Determinism::run_to_run;
+  TuningTable* tuning = nullptr;  // plans to take, if given
 };
 
 }  // namespace rtx::codegen

@@ -437,8 +437,8 @@ class Merger {
 
 }  // namespace
 
-bool merge_fusions(Module& module, package::Determinism determinism, DecisionLog* log) {
-  const PlanContext context{module.symbols, determinism};
+bool merge_fusions(Module& module, package::Determinism determinism, DecisionLog* log, TuningTable* tuning) {
+  const PlanContext context{module.symbols, determinism, tuning};
   bool changed = false;
   for (const auto& function : module.functions) {
     changed = merge_casts(function->block, context, true) || changed;

@@ -19,10 +19,12 @@
 
 namespace rtx::codegen {
 
+class TuningTable;
+
 // `module` is in stage fused and stays there. `determinism` is what the kernels must keep. Returns whether anything was
 // merged. `log`, if given, gets a decision for each operand of a fusion that another fusion makes: why the two are
-// still apart.
+// still apart. `tuning`, if given, decides for the products that it knows.
 bool merge_fusions(Module& module, package::Determinism determinism = package::Determinism::run_to_run,
-                   DecisionLog* log = nullptr);
+                   DecisionLog* log = nullptr, TuningTable* tuning = nullptr);
 
 }  // namespace rtx::codegen

@@ -7,6 +7,7 @@
 #include "codegen/plan_gemm.h"
 #include "codegen/plan_kernel.h"
 #include "codegen/product_cost.h"
+#include "codegen/tuning_table.h"
 
 namespace rtx::codegen {
 namespace {
@@ -96,9 +97,21 @@ Result<KernelPlan> plan_contract(const Block& body, const PlanContext& context) 
   if (!is_float(dtype)) return plan_integer_product(body, *matmul, context);
   if (!float_dtype(dtype)) return refuse("contract", concat("no product of ", to_string(dtype)));
   RTX_ASSIGN(const Product product, product_of(*matmul));
-  if (is_plain(body, *matmul) && context.determinism < package::Determinism::batch_invariant)
-    return plan_library_call(body, product);
-  return plan_gemm(body, *matmul, product, context);
+  const TuningEntry* tuned = nullptr;
+  if (context.tuning) {
+    RTX_ASSIGN(tuned, context.tuning->find(product, context.symbols));
+  }
+  const bool plain = is_plain(body, *matmul), free = context.determinism < package::Determinism::batch_invariant;
+  if (tuned && tuned->plan != "cublaslt") return plan_gemm(body, *matmul, product, context, tuned);
+  if (tuned && !free) {
+    return refuse("contract", concat("the tuning table wants cublaslt at ", tuned->place,
+                                     ", which promises equal bits from run to run only"));
+  }
+  if (tuned && !plain) return refuse("contract", "the tuning table wants cublaslt");
+  if (!plain || !free) return plan_gemm(body, *matmul, product, context);
+  KernelPlan plan = plan_library_call(body, product);
+  if (tuned) plan.considered[0].reason = plan.considered[1].reason = concat("tuning table, ", tuned->place);
+  return plan;
 }
 
 }  // namespace rtx::codegen

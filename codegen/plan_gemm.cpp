@@ -1,10 +1,13 @@
 #include "codegen/plan_gemm.h"
 
+#include <span>
+
 #include "base/text.h"
 #include "codegen/emit/c_types.h"
 #include "codegen/plan_common.h"
 #include "codegen/product_cost.h"
 #include "codegen/representative_values.h"
+#include "codegen/tuning_table.h"
 
 namespace rtx::codegen {
 namespace {
@@ -27,6 +30,12 @@ struct TileChoice {
   size_t number;
   std::string reason;
 };
+
+std::span<const GemmTile, 3> tiles_of(DType dtype) {
+  return on_tensor_cores(dtype) ? std::span(tensor_tiles)
+         : dtype == DType::f64  ? std::span(f64_tiles)
+                                : std::span(f32_tiles);
+}
 
 // 0 for at most 16 rows, 2 where there is work for large tiles, else 1; at the sizes that are planned for.
 TileChoice choose_tile(const Product& product, const GemmTile& large, const SymbolRanges& symbols) {
@@ -100,13 +109,20 @@ void emit_element(KernelWriter& writer, ElementEmitter& emitter, const Block& bo
 
 std::string tile_text(const GemmTile& tile) { return concat(tile.m, "x", tile.n, "x", tile.k); }
 
+std::string plan_name(DType dtype, const GemmTile& tile) {
+  return concat(on_tensor_cores(dtype) ? "tensor." : "fma.", tile_text(tile));
+}
+
 std::vector<Decision> considered_plans(const Block& body, const Operation& matmul, const Product& product,
-                                       const GemmTile& tile, const std::string& reason, const PlanContext& context) {
+                                       const GemmTile& tile, const std::string& reason, const PlanContext& context,
+                                       bool tuned) {
   Decision own{concat("own kernel, tiles of ", tile_text(tile)), -1, true, reason, {}};
   const bool plain = body.size() == 2;
   Decision library{plain ? "cublaslt" : "cublaslt and a kernel", -1, false, "estimated slower",
                    library_launches(body, matmul, product)};
-  if (context.determinism >= package::Determinism::batch_invariant) {
+  if (tuned) {
+    library.reason = "tuning table";
+  } else if (context.determinism >= package::Determinism::batch_invariant) {
     library.reason = "it promises equal bits from run to run only";
   } else if (estimate_ns(own_launches(body, product), context.symbols) >
              estimate_ns(library.launches, context.symbols)) {
@@ -117,8 +133,17 @@ std::vector<Decision> considered_plans(const Block& body, const Operation& matmu
 
 }  // namespace
 
+std::vector<std::string> own_product_plans(DType dtype) {
+  std::vector<std::string> names;
+  if (!on_tensor_cores(dtype) && dtype != DType::f32 && dtype != DType::f64) return names;
+  for (const GemmTile& tile : tiles_of(dtype)) {
+    if (names.empty() || names.back() != plan_name(dtype, tile)) names.push_back(plan_name(dtype, tile));
+  }
+  return names;
+}
+
 Result<KernelPlan> plan_gemm(const Block& body, const Operation& matmul, const Product& product,
-                             const PlanContext& context) {
+                             const PlanContext& context, const TuningEntry* tuned) {
   RTX_ASSIGN(const Epilogue epilogue, epilogue_of(body, matmul));
   const size_t parts = epilogue.parts.size();
   if (parts > 4 || parts == 3) return refuse("contract", concat("a tile is not cut into ", parts, " parts"));
@@ -127,8 +152,11 @@ Result<KernelPlan> plan_gemm(const Block& body, const Operation& matmul, const P
   }
   const DType dtype = product.dtype;
   const bool tensor = on_tensor_cores(dtype);
-  const auto& tiles = tensor ? tensor_tiles : dtype == DType::f64 ? f64_tiles : f32_tiles;
-  const TileChoice choice = choose_tile(product, tiles[2], context.symbols);
+  const std::span<const GemmTile, 3> tiles = tiles_of(dtype);
+  TileChoice choice = choose_tile(product, tiles[2], context.symbols);
+  for (size_t i = 0; tuned && i < tiles.size(); ++i) {
+    if (plan_name(dtype, tiles[i]) == tuned->plan) choice = {i, concat("tuning table, ", tuned->place)};
+  }
   const GemmTile tile = tiles[choice.number];
   const bool narrow = fits_narrow_index(body, context.symbols);
   const int part_n = tile.n / static_cast<int>(parts);
@@ -173,8 +201,8 @@ Result<KernelPlan> plan_gemm(const Block& body, const Operation& matmul, const P
   plan.bytes = traffic_bytes(body);
   plan.unit = unit_of_product(dtype);
   plan.percent = own_percent;
-  plan.considered = considered_plans(body, matmul, product, tile, choice.reason, context);
-  if (body.size() > 2 && context.determinism < package::Determinism::batch_invariant)
+  plan.considered = considered_plans(body, matmul, product, tile, choice.reason, context, tuned != nullptr);
+  if (body.size() > 2 && context.determinism < package::Determinism::batch_invariant && !tuned)
     plan.product_cost = cost_of_product(body, matmul, product, context.symbols);
   return plan;
 }

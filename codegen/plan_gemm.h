@@ -22,8 +22,13 @@ struct GemmTile {
 
 // The matmul of `body`, f64, f32, f16 or bf16 and of any sizes, and its epilogue (epilogue_of). Where that reads
 // several parts of the product, a tile holds as many runs of columns, one of each part.
+// `tuned`, if given, names the plan and is asked for at this place.
+struct TuningEntry;
 Result<KernelPlan> plan_gemm(const Block& body, const Operation& matmul, const Product& product,
-                             const PlanContext& context);
+                             const PlanContext& context, const TuningEntry* tuned = nullptr);
+
+// The names of the plans that plan_gemm can be asked for, "tensor.64x64x32"; empty for dtypes without products.
+std::vector<std::string> own_product_plans(DType dtype);
 
 // For plan_gemm. Both write declarations and the loop over k; before it stand these locals: `lhs`, `rhs` (the operands
 // of this batch), `m`, `n`, `k`, `row0`, `column0` (the tile's first element; the column is that in each of the

@@ -36,7 +36,8 @@ class ModulePlanner {
     const std::string key = concat(kind, "\n", print_body(*fusion.body()));
     auto [known, is_new] = kernel_of_.try_emplace(key, static_cast<uint32_t>(plan_.kernels.size()));
     if (!is_new) return known->second;
-    Result<KernelPlan> planned = plan_kernel(kind, *fusion.body(), {module_.symbols, options_.determinism});
+    Result<KernelPlan> planned =
+        plan_kernel(kind, *fusion.body(), {module_.symbols, options_.determinism, options_.tuning});
     if (planned && planned->determinism < options_.determinism)
       planned = refuse(kind, concat("it would promise ", package::to_string(planned->determinism), " only"));
     if (!planned) {

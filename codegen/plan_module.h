@@ -36,6 +36,7 @@ struct PlanOptions {
   package::Determinism determinism = package::Determinism::run_to_run;
   // False for a package without machine code: no memory for workspaces and counters of launches.
   bool with_launches = true;
+  TuningTable* tuning = nullptr;
 };
 
 // A fusion that its planner refuses is an error that names the origins of the fusion; all of them are reported. `log`
