@@ -11,6 +11,7 @@
 #include "cli/amp_options.h"
 #include "cli/import_options.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "cli/tool.h"
 #include "codegen/arch.h"
 #include "codegen/build_package.h"
@@ -28,7 +29,7 @@ namespace fs = std::filesystem;
 struct Options {
   std::string input, output;
   std::vector<std::string> archs;
-  std::string dump_phases, dump_kernels, kernel_cache, tuning_table;
+  std::string dump_phases, dump_kernels, kernel_cache, tuning_table, report;
   std::string determinism = "run_to_run";
   int jobs = 0;
   bool no_kernel_cache = false, list_archs = false, time_passes = false;
@@ -81,6 +82,17 @@ Result<void> write_dump(const Options& options, std::string_view name, std::stri
   return write_file(concat(folder, "/", is_kernel ? name.substr(name.find('/') + 1) : name), text);
 }
 
+// Of the package that was just written, at the sizes that it is planned for.
+Result<void> write_report(const Options& options, std::span<const ImportedOp> imported) {
+  RTX_ASSIGN(const package::Package package, package::open_package(options.output, {.verify_weights = false}));
+  RTX_ASSIGN(const std::vector<int64_t> symbols, planned_symbols(package.manifest, {}));
+  RTX_ASSIGN(const package::Gpu gpu, choose_gpu(package.manifest, {}));
+  const fs::path model(options.input);
+  const bool is_folder_named = model.stem() == "model" && model.has_parent_path();
+  const std::string title = (is_folder_named ? model.parent_path().filename() : model.stem()).string();
+  return write_file(options.report, report_html({title, imported, package, symbols, gpu}));
+}
+
 Result<void> run(const Tool& tool, Options& options) {
   if (options.list_archs) {
     for (const codegen::Arch& arch : codegen::list_archs()) fmt::print("{}\n", arch.name);
@@ -118,7 +130,10 @@ Result<void> run(const Tool& tool, Options& options) {
   build.on_weights = [&](int64_t done, int64_t all) { options.progress.bytes("writing weights", done, all); };
   RTX_ASSIGN(std::unique_ptr<Module> module, load(tool, options));
   if (options.strip_metadata) strip_metadata(*module);
+  const std::vector<ImportedOp> imported =
+      options.report.empty() ? std::vector<ImportedOp>() : imported_operations(*module);
   RTX_TRY(codegen::build_package(*module, options.output, build));
+  if (!options.report.empty()) RTX_TRY(write_report(options, imported));
   return write_amp_report(options.amp);
 }
 
@@ -156,6 +171,12 @@ int main_of_compile(int argc, char** argv) {
       ->type_name("DIR");
   tool.app.add_option("--dump-kernels-to", options.dump_kernels, "Write the CUDA text of each kernel into this folder")
       ->type_name("DIR");
+  tool.app
+      .add_option(
+          "--report", options.report,
+          "Write a page of HTML that shows the package: a layer before and after, kernels, roofline, memory, and "
+          "why each step is what it is")
+      ->type_name("FILE.html");
   tool.app
       .add_option("--tuning-table", options.tuning_table,
                   "Plans to take for the products that this file names (docs/tuning_table.md)")

@@ -37,9 +37,10 @@ int run(int argc, char** argv) {
   tool.app.add_flag("--weights", sections.weights, "Add the weights");
   tool.app.add_flag("--all", all, "Add all of these");
   tool.app
-      .add_option("--dim", dims,
-                  "NAME=SIZE of a named dim for memory and estimates (default: its opt, else its least size above 0). "
-                  "Repeatable")
+      .add_option(
+          "--dim", dims,
+          "NAME=SIZE of a named dim for memory and estimates (default: its opt, else its least size above 0; for "
+          "--why, else 128 brought into its range). Repeatable")
       ->allow_extra_args(false);
   CLI::Option* const why_option =
       tool.app
@@ -66,7 +67,8 @@ int run(int argc, char** argv) {
       return Ok{};
     }
     if (why_option->count() > 0) {
-      RTX_ASSIGN(const std::string text, why_text(package.manifest, symbols, gpu, why));
+      RTX_ASSIGN(const std::vector<int64_t> planned, planned_symbols(package.manifest, values));
+      RTX_ASSIGN(const std::string text, why_text(package.manifest, planned, gpu, why));
       fmt::print("{}", text);
       return Ok{};
     }

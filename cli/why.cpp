@@ -18,20 +18,6 @@ using package::Manifest;
 using package::Program;
 using package::Step;
 
-// Text of a package for a terminal: control characters escaped, quotes as they are.
-std::string printable(std::string_view text) {
-  const std::string escaped = escape_text(text, 1000);
-  std::string out;
-  for (size_t i = 0; i < escaped.size(); ++i) {
-    if (escaped[i] == '\\' && i + 1 < escaped.size()) {
-      ++i;
-      if (escaped[i] != '\'' && escaped[i] != '"') out += '\\';
-    }
-    out += escaped[i];
-  }
-  return out;
-}
-
 // Whether two buffers are the same memory: the same place in the arena, or the same output.
 bool is_same_place(const Program& program, uint32_t a, uint32_t b) {
   return a == b ||
@@ -114,6 +100,27 @@ std::vector<StepCost> cost_steps(const Manifest& manifest, const Program& progra
     costs.push_back(cost);
   }
   return costs;
+}
+
+std::string printable(std::string_view text) {
+  const std::string escaped = escape_text(text, 1 << 20);
+  std::string out;
+  for (size_t i = 0; i < escaped.size(); ++i) {
+    if (escaped[i] == '\\' && i + 1 < escaped.size()) {
+      ++i;
+      if (escaped[i] != '\'' && escaped[i] != '"') out += '\\';
+    }
+    out += escaped[i];
+  }
+  return out;
+}
+
+Result<std::vector<int64_t>> planned_symbols(const Manifest& manifest, runtime::SymbolValues given) {
+  constexpr int64_t usual_size = 128;  // as plans assume
+  for (const package::Symbol& symbol : manifest.symbols) {
+    if (symbol.opt == 0) given.try_emplace(symbol.name, std::clamp(usual_size, symbol.min, symbol.max));
+  }
+  return runtime::choose_symbols(manifest, given);
 }
 
 std::optional<size_t> producer_of(const Program& program, size_t step, size_t operand) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/bind_symbols.h"
 #include "runtime/package/manifest.h"
 
 namespace rtx::cli {
@@ -27,6 +28,12 @@ std::vector<StepCost> cost_steps(const package::Manifest& manifest, const packag
 
 // The step that makes operand `operand` of step `step`; nothing for inputs, weights and operands that do not exist.
 std::optional<size_t> producer_of(const package::Program& program, size_t step, size_t operand);
+
+// Text of a package for a person: control characters escaped, quotes as they are.
+std::string printable(std::string_view text);
+
+// The sizes that were planned for: `given`, else opt, else 128 brought into the range.
+Result<std::vector<int64_t>> planned_symbols(const package::Manifest& manifest, runtime::SymbolValues given);
 
 // "3.7 us"
 std::string time_text(double ns);
