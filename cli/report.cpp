@@ -46,11 +46,12 @@ svg { max-width: 100%; height: auto; display: block; }
 .moved text { fill: var(--muted); } .moved rect { stroke-dasharray: 4 3; stroke: var(--edge); }
 a .box:hover rect { stroke-width: 3; }
 .edge { fill: none; stroke: var(--edge); stroke-width: 1.1; }
-.chart { background: var(--panel); border: 1px solid var(--line); border-radius: 6px; }
+.chart { width: 100%; background: var(--panel); border: 1px solid var(--line); border-radius: 6px; }
 .grid { stroke: var(--line); stroke-width: 1; } .roof { stroke: var(--ink); stroke-width: 1.6; }
 .bound { stroke: var(--ink); stroke-width: 1.4; stroke-dasharray: 6 4; }
 .tick { fill: var(--muted); font-size: 11px; } .middle { text-anchor: middle; } .end { text-anchor: end; }
 .dot { fill: var(--kind); fill-opacity: .55; stroke: var(--kind); } .life { fill: var(--kind); fill-opacity: .6; stroke: var(--kind); stroke-width: .5; }
+.charts { display: grid; grid-template-columns: 1fr 1fr; gap: 24px; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 13px; }
 th, td { text-align: right; padding: 4px 9px; border-bottom: 1px solid var(--line); white-space: nowrap; }
@@ -63,7 +64,7 @@ summary { cursor: pointer; } .number { display: inline-block; width: 34px; color
 details p { margin: 6px 0; } ul { margin: 6px 0; padding-left: 4px; list-style: none; }
 li::before { display: inline-block; width: 34px; color: var(--muted); content: "no"; } li.yes::before { color: var(--good); content: "yes"; }
 pre { overflow-x: auto; background: var(--paper); border: 1px solid var(--line); border-radius: 4px; padding: 8px; font-size: 11.5px; }
-@media (max-width: 800px) { .pair { flex-direction: column; } }
+@media (max-width: 800px) { .pair { flex-direction: column; } .charts { grid-template-columns: 1fr; } }
 @media print { body { max-width: none; padding: 0; } figure { break-inside: avoid; position: static; } .wide { overflow: visible; } table { font-size: 10px; } }
 )";
 
@@ -109,13 +110,16 @@ std::string program_section(const ReportInput& input, const Program& program) {
   const std::vector<StepCost> costs = cost_steps(manifest, program, input.symbols, input.gpu);
   std::string out = summary(input, costs);
   out += "<h2>One layer, before and after</h2>\n" + legend() + layer_section(input, program, costs);
-  out += "<h2>Kernels</h2>\n" + kernel_table(manifest, costs);
+  out += "<h2>Kernels</h2>\n";
+  if (!manifest.archs.empty())
+    out += "<p>Under each architecture: registers a thread, bytes of static shared memory a block, occupancy.</p>\n";
+  out += kernel_table(manifest, costs);
   out +=
-      "<h2>Roofline</h2>\n<p>By estimate: a dot below the roofs loses time to its launch or to the share of the peak "
-      "that "
-      "its kind reaches. Areas grow with time.</p>\n" +
-      roofline_svg(costs, input.gpu);
-  out += "<h2>Arena over time</h2>\n" + memory_svg(manifest, program, input.symbols);
+      "<div class=\"charts\">\n<section><h2>Roofline</h2>\n<p>By estimate: a dot below the roofs loses time to its "
+      "launch "
+      "or to the share of the peak that its kind reaches. Areas grow with time.</p>\n" +
+      roofline_svg(costs, input.gpu) + "</section>\n";
+  out += "<section><h2>Arena over time</h2>\n" + memory_svg(manifest, program, input.symbols) + "</section>\n</div>\n";
   out += "<h2>Steps, and why</h2>\n<p>Everything that was considered, with the reason.</p>\n" +
          steps_section(input, program, costs);
   return out;
@@ -160,6 +164,11 @@ std::string kind_class(std::string_view kind) {
   for (std::string_view known : {"contract", "attention", "row", "pointwise", "reduce"})
     if (kind == known) return std::string(known);
   return "other";
+}
+
+std::string step_id(const Manifest& manifest, const Program& program, size_t step) {
+  const auto number = &program - manifest.programs.data();
+  return number == 0 ? fmt::format("step-{}", step) : fmt::format("program-{}-step-{}", number, step);
 }
 
 std::string report_html(const ReportInput& input) {

@@ -14,7 +14,7 @@
 namespace rtx::cli {
 namespace {
 
-constexpr double width = 760, height = 380, left = 70, right = 20, top = 16, bottom = 44;
+constexpr double width = 600, height = 360, left = 70, right = 20, top = 16, bottom = 44;
 
 std::string text(double x, double y, std::string_view css_class, std::string_view content) {
   return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", css_class, x, y, html(content));
@@ -25,7 +25,7 @@ std::string line(double x0, double y0, double x1, double y1, std::string_view cs
                      y0, x1, y1);
 }
 
-std::string begin(std::string_view label, double own_height = height) {
+std::string begin_chart(std::string_view label, double own_height = height) {
   return fmt::format(
       "<svg class=\"chart\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {:.0f} {:.0f}\" width=\"{:.0f}\" "
       "height=\"{:.0f}\">\n",
@@ -100,7 +100,7 @@ std::string roofline_svg(std::span<const StepCost> costs, const package::Gpu& gp
   };
   const LogAxis x{decade(low_x, false), decade(high_x, true), left, width - right};
   const LogAxis y{decade(low_y, false), decade(highest * 1.01, true), height - bottom, top};
-  std::string out = begin(concat("roofline of ", gpu.name));
+  std::string out = begin_chart(concat("roofline of ", gpu.name));
   for (int power = x.low; power <= x.high; ++power) {
     const double at = x.at(std::pow(10, power));
     out += line(at, top, at, height - bottom, "grid") +
@@ -119,10 +119,10 @@ std::string roofline_svg(std::span<const StepCost> costs, const package::Gpu& gp
   const double ridge = highest / bandwidth;
   const double x0 = std::max(std::pow(10, x.low), std::pow(10, y.low) / bandwidth);
   out += line(x.at(x0), y.at(x0 * bandwidth), x.at(ridge), y.at(highest), "roof");
-  out += text(x.at(x0) + 8, y.at(x0 * bandwidth) - 14, "tick", concat("DRAM ", scaled(bandwidth), "B/s"));
+  out += text(x.at(x0) + 40, y.at(x0 * bandwidth) + 6, "tick", concat("DRAM ", scaled(bandwidth), "B/s"));
   for (const auto& [unit, peak] : peaks) {
     out += line(x.at(peak / bandwidth), y.at(peak), width - right, y.at(peak), "roof");
-    out += text(width - right - 4, y.at(peak) - 5, "tick end",
+    out += text(width - right - 4, y.at(peak) + 14, "tick end",
                 concat(package::to_string(unit), " ", scaled(peak), "flop/s"));
   }
   for (const Point& point : points) {
@@ -162,7 +162,7 @@ std::string memory_svg(const package::Manifest& manifest, const package::Program
   const double steps = static_cast<double>(program.steps.size()), bytes = static_cast<double>(arena->bytes);
   const double tall = 300, own_height = tall + top + bottom, each = (width - left - right) / steps;
   const auto y = [&](double offset) { return top + tall * (1 - offset / bytes); };
-  std::string out = begin("places in the arena over the steps of the program", own_height);
+  std::string out = begin_chart("places in the arena over the steps of the program", own_height);
   for (int part = 0; part <= 4; ++part) {
     const double at = bytes * part / 4;
     out += line(left, y(at), width - right, y(at), "grid") + text(left - 6, y(at) + 4, "tick end", binary_size(at));

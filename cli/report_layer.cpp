@@ -59,7 +59,7 @@ std::vector<GraphNode> imported_nodes(const ReportInput& input, const Program& p
       node.css_class =
           concat("box ", kind_class(input.package.manifest.kernels[program.steps[step->second].kernel].kind));
       node.tooltip += fmt::format("\nin step {}", step->second);
-      node.href = concat("#step-", step->second);
+      node.href = concat("#", step_id(input.package.manifest, program, step->second));
       break;
     }
     for (size_t source : operation.sources) {
@@ -72,7 +72,8 @@ std::vector<GraphNode> imported_nodes(const ReportInput& input, const Program& p
   return nodes;
 }
 
-std::vector<GraphNode> kernel_nodes(const Program& program, const LayerSteps& layer, std::span<const StepCost> costs) {
+std::vector<GraphNode> kernel_nodes(const package::Manifest& manifest, const Program& program, const LayerSteps& layer,
+                                    std::span<const StepCost> costs) {
   std::vector<GraphNode> nodes;
   for (size_t i = layer.first; i < layer.first + layer.count; ++i) {
     const package::Kernel& kernel = *costs[i].kernel;
@@ -81,7 +82,7 @@ std::vector<GraphNode> kernel_nodes(const Program& program, const LayerSteps& la
     node.detail = fmt::format("{}  {}", time_text(costs[i].ns), kernel.plan);
     node.tooltip = concat(kernel.name, "\n", join(program.steps[i].origins, "\n"));
     node.css_class = concat("box ", kind_class(kernel.kind));
-    node.href = concat("#step-", i);
+    node.href = concat("#", step_id(manifest, program, i));
     for (size_t operand = 0; operand < program.steps[i].operands.size(); ++operand) {
       const std::optional<size_t> producer = producer_of(program, i, operand);
       if (producer && *producer >= layer.first) node.sources.push_back(*producer - layer.first);
@@ -114,16 +115,17 @@ std::vector<ImportedOp> imported_operations(const Module& module) {
   return list;
 }
 
-LayerSteps find_layer(const Program& program) {
+LayerSteps find_layer(const package::Manifest& manifest, const Program& program) {
   const std::vector<package::Step>& steps = program.steps;
   constexpr size_t longest_layer = 64, least_layer = 3;
+  const auto kind = [&](size_t step) -> const std::string& { return manifest.kernels[steps[step].kernel].kind; };
   LayerSteps best{0, steps.size(), 1};
   size_t best_covered = 0;
   for (size_t period = least_layer; period <= longest_layer && 2 * period <= steps.size(); ++period) {
-    // The longest run in which each step has the kernel of the step one period later.
+    // The longest run in which each step has a kernel of the kind of the one a period later.
     size_t run = 0;
     for (size_t i = 0; i + period < steps.size(); ++i) {
-      run = steps[i].kernel == steps[i + period].kernel ? run + 1 : 0;
+      run = kind(i) == kind(i + period) ? run + 1 : 0;
       // A layer's last steps may be other ones in the last layer of a model.
       if (run == 0 || 4 * run < 3 * period || run + period <= best_covered) continue;
       best_covered = run + period;
@@ -135,12 +137,12 @@ LayerSteps find_layer(const Program& program) {
 
 std::string layer_section(const ReportInput& input, const Program& program, std::span<const StepCost> costs) {
   constexpr size_t most_boxes = 400;
-  const LayerSteps layer = find_layer(program);
-  const std::vector<GraphNode> kernels = kernel_nodes(program, layer, costs),
+  const LayerSteps layer = find_layer(input.package.manifest, program);
+  const std::vector<GraphNode> kernels = kernel_nodes(input.package.manifest, program, layer, costs),
                                imported = imported_nodes(input, program, layer);
   std::string out = fmt::format(
       "<p>{} to {}{}. Left what the importer read, right the kernels. Colours say which kernel an operation went into; "
-      "what has none became an index map of others or was folded.</p>\n",
+      "dashed ones are named by no kernel: they were rewritten, folded, or became index maps of others.</p>\n",
       layer.repeats > 1 ? fmt::format("Steps {}", layer.first) : "All steps, 0", layer.first + layer.count - 1,
       layer.repeats > 1 ? fmt::format(", a layer that is repeated {} times", layer.repeats) : ", as nothing repeats");
   out += "<div class=\"pair\">\n";

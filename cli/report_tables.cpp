@@ -27,11 +27,11 @@ std::string resources_cells(const Kernel& kernel, const Manifest& manifest) {
   std::string out;
   for (size_t i = 0; i < manifest.archs.size(); ++i) {
     if (!kernel.launch) {
-      out += "<td class=\"muted\" colspan=\"3\">library</td>";
+      out += "<td class=\"muted\">library</td>";
       continue;
     }
     const package::Resources& r = kernel.launch->resources[i];
-    out += fmt::format("<td>{}{}</td><td>{}</td><td>{:.0f}%</td>", r.registers,
+    out += fmt::format("<td>{}{} &#183; {} &#183; {:.0f}%</td>", r.registers,
                        r.spill_bytes > 0 ? fmt::format(" <b class=\"bad\">+{} B spilled</b>", r.spill_bytes) : "",
                        r.shared_bytes, r.occupancy * 100);
   }
@@ -59,7 +59,7 @@ std::string inputs_text(const Program& program, const StepCost& cost, const Mani
   for (size_t i = 0; i < cost.step->operands.size(); ++i) {
     const package::Buffer& buffer = program.buffers[cost.step->operands[i]];
     if (const std::optional<size_t> producer = producer_of(program, cost.number, i)) {
-      parts.push_back(fmt::format("<a href=\"#step-{0}\">step {0}</a>", *producer));
+      parts.push_back(fmt::format("<a href=\"#{}\">step {}</a>", step_id(manifest, program, *producer), *producer));
     } else if (buffer.kind == package::BufferKind::input) {
       parts.push_back(concat("input ", html(program.inputs[buffer.index].name)));
     } else if (buffer.kind == package::BufferKind::weight) {
@@ -87,7 +87,7 @@ std::string kernel_table(const Manifest& manifest, std::span<const StepCost> cos
       "<div class=\"wide\"><table>\n<thead><tr><th>kernel</th><th>plan</th><th>launches</th><th>each</th><th>share</th>"
       "<th>bound by</th><th>flops</th><th>bytes</th>";
   for (const std::string& arch : manifest.archs)
-    out += fmt::format("<th>{0} registers</th><th>shared B</th><th>occupancy</th>", html(arch));
+    out += fmt::format("<th title=\"registers, bytes of shared memory, occupancy\">{}</th>", html(arch));
   out += "</tr></thead>\n<tbody>\n";
   for (const KernelSum& sum : sums) {
     const Kernel& kernel = *sum.first->kernel;
@@ -107,9 +107,10 @@ std::string steps_section(const ReportInput& input, const Program& program, std:
   for (const StepCost& cost : costs) {
     const Kernel& kernel = *cost.kernel;
     out += fmt::format(
-        "<details id=\"step-{}\"><summary><span class=\"number\">{}</span><span class=\"swatch {}\"></span><b>{}</b> "
+        "<details id=\"{}\"><summary><span class=\"number\">{}</span><span class=\"swatch {}\"></span><b>{}</b> "
         "{} <span class=\"time\">{}</span></summary>\n",
-        cost.number, cost.number, kind_class(kernel.kind), html(kernel.kind), html(kernel.plan), time_text(cost.ns));
+        step_id(manifest, program, cost.number), cost.number, kind_class(kernel.kind), html(kernel.kind),
+        html(kernel.plan), time_text(cost.ns));
     const std::string reads = inputs_text(program, cost, manifest);
     out += fmt::format("<p>{}{}</p>\n", html(kernel.name), reads.empty() ? "" : concat(" reads ", reads));
     if (!cost.step->origins.empty())

@@ -11,3 +11,7 @@ target_compile_definitions(e2e_if_model PRIVATE RTX_COMPILE="$<TARGET_FILE:rtx-c
 rtx_add_test(e2e_why e2e/why_test.cpp LABEL e2e LINKS rtx_base)
 add_dependencies(e2e_why rtx-compile rtx-inspect)
 target_compile_definitions(e2e_why PRIVATE RTX_COMPILE="$<TARGET_FILE:rtx-compile>" RTX_INSPECT="$<TARGET_FILE:rtx-inspect>")
+
+rtx_add_test(e2e_report e2e/report_test.cpp LABEL e2e LINKS rtx_base)
+add_dependencies(e2e_report rtx-compile)
+target_compile_definitions(e2e_report PRIVATE RTX_COMPILE="$<TARGET_FILE:rtx-compile>")
