@@ -20,7 +20,9 @@ const Value* root_of(const Value* value) {
 class MemoryPlanner {
  public:
   MemoryPlanner(const Function& function, std::span<const StepScratch> scratch, std::vector<std::string>& weights)
-      : block_(function.block), scratch_(scratch), weights_(weights) {}
+      : block_(function.block), scratch_(scratch), weights_(weights) {
+    for (const std::string& name : weights_) weight_of_.emplace(name, static_cast<uint32_t>(weight_of_.size()));
+  }
 
   Result<MemoryPlan> run(const SymbolRanges& symbols) {
     for (size_t i = 0; i < block_.argument_count(); ++i) {
@@ -78,9 +80,9 @@ class MemoryPlanner {
 
   void add_weight(const Operation& operation) {
     const std::string& name = operation.attributes.string("name");
-    auto found = std::find(weights_.begin(), weights_.end(), name);
-    if (found == weights_.end()) found = weights_.insert(weights_.end(), name);
-    add_buffer(operation.result(), BufferKind::weight, static_cast<uint32_t>(found - weights_.begin()));
+    const auto [found, is_new] = weight_of_.try_emplace(name, static_cast<uint32_t>(weights_.size()));
+    if (is_new) weights_.push_back(name);
+    add_buffer(operation.result(), BufferKind::weight, found->second);
   }
 
   void add_step(const Operation& fusion, size_t index) {
@@ -114,6 +116,7 @@ class MemoryPlanner {
   const Block& block_;
   std::span<const StepScratch> scratch_;
   std::vector<std::string>& weights_;
+  std::map<std::string, uint32_t, std::less<>> weight_of_;  // position in weights_
   MemoryPlan plan_;
   // Of each piece of the arena.
   std::vector<Dim> bytes_;
