@@ -6,8 +6,11 @@
 DIR holds folders with a model.onnx each. `--errors` are records of rtx-conformance over the same folders. Prints a table;
 `--out` writes it as JSON too.
 
-- kernels a layer: steps of the last layer, known by the index in the names of the nodes that a step comes from
-- coverage: operations in kernels of more than one operation, of all operations (constants and reshapes do not count)
+- kernels a layer: steps from one attention to the next one that is the same kernel; where there is no such one, to the
+  next attention
+- coverage: core operations in kernels of more than one, of all core operations; composites count as the core operations
+  they stand for, constants and reshapes do not count
+- movement: steps between two attentions that only move elements
 - arena: peak over the lower bound, with every dim at the size below
 """
 import argparse
@@ -19,21 +22,23 @@ import sys
 import tempfile
 
 SIZE = 16  # of every named dim
-LAYER = re.compile(r"(?:^|[/._])(?:layers?|h|blocks?|resblocks)[./_](\d+)(?=[/._])")
+MOVES = {"transpose", "slice", "concat", "broadcast", "pad", "gather", "gather_elements", "gather_nd"}
 STRUCTURE = {"yield", "constant", "reshape"}
 
 
-def layer_of(step):
-    for origin in step["origins"]:
-        found = LAYER.search(origin.split("'")[-1]) or LAYER.search(origin)
-        if found:
-            return int(found.group(1))
-    return None
+def layer_of(steps, kinds):
+    """The steps of the last layer: (first, end)."""
+    attentions = [i for i, step in enumerate(steps) if kinds[step["kernel"]] == "attention"]
+    if len(attentions) < 2:
+        return None
+    last = attentions[-1]
+    same = [i for i in attentions[:-1] if steps[i]["kernel"] == steps[last]["kernel"]]
+    return (same or attentions[:-1])[-1], last
 
 
-def operations(body):
-    names = re.findall(r"^  (?:%[\d, %]+ = )?(\w+)\(", body, re.MULTILINE)
-    return [name for name in names if name not in STRUCTURE]
+def only_moves(body):
+    names = set(re.findall(r"^  (?:%[\d, %]+ = )?(\w+)\(", body, re.MULTILINE))
+    return names - STRUCTURE <= MOVES
 
 
 def describe(tools, model, work):
@@ -45,19 +50,17 @@ def describe(tools, model, work):
                for option in ("--dim", f"{dim['name']}={max(dim['min'], min(dim['max'], SIZE))}")]
     listing = json.loads(subprocess.run([tools / "rtx-inspect", package, "--json", *options], check=True,
                                         capture_output=True).stdout)
-    bodies = {kernel["name"]: operations(kernel["body"]) for kernel in listing["kernels"]}
+    kernels = {kernel["name"]: kernel for kernel in listing["kernels"]}
+    kinds = {name: kernel["kind"] for name, kernel in kernels.items()}
     steps = [step for program in listing["programs"] for step in program["steps"]]
-    total = fused = 0
-    for step in steps:
-        count = len(bodies[step["kernel"]])
-        total += count
-        fused += count if count > 1 else 0
-    layers = [layer_of(step) for step in steps]
-    last = max((layer for layer in layers if layer is not None), default=None)
+    counts = [kernels[step["kernel"]]["core_operations"] for step in steps]
+    layer = layer_of(steps, kinds)
+    moving = [step for step in steps[slice(*layer)] if only_moves(kernels[step["kernel"]]["body"])] if layer else []
     memory = listing["programs"][0]["memory"]["chosen"]
     return {"model": model.name, "kernels": len(steps),
-            "kernels_a_layer": layers.count(last) if last is not None else None,
-            "coverage": round(fused / max(total, 1), 3),
+            "kernels_a_layer": layer[1] - layer[0] if layer else None,
+            "movement": len(moving),
+            "coverage": round(sum(count for count in counts if count > 1) / max(sum(counts), 1), 3),
             "arena_over_bound": round(memory["arena_bytes"] / max(memory["arena_lower_bound"], 1), 3)}
 
 

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/inspect.h"
+#include "ir/expand.h"
+#include "ir/text.h"
 #include "runtime/arena.h"
 #include "runtime/memory_report.h"
 
@@ -151,6 +153,12 @@ Json matmul_json(const MatmulCall& call, std::span<const int64_t> symbols) {
           {"transpose_rhs", call.transpose_rhs}};
 }
 
+// Null where the body does not parse.
+Json core_operations_json(const std::string& body) {
+  const Result<std::unique_ptr<Block>> block = parse_body(body, "body");
+  return block ? Json(count_core_operations(**block)) : Json(nullptr);
+}
+
 Json kernels_json(const Manifest& manifest, std::span<const int64_t> symbols, const Gpu& gpu) {
   const std::vector<int64_t> launches = count_launches(manifest);
   Json list = Json::array();
@@ -168,6 +176,7 @@ Json kernels_json(const Manifest& manifest, std::span<const int64_t> symbols, co
                     {"decisions", decisions_json(manifest, kernel.decisions, symbols, gpu)},
                     {"launch", kernel.launch ? launch_json(*kernel.launch, symbols) : Json(nullptr)},
                     {"matmul", kernel.matmul ? matmul_json(*kernel.matmul, symbols) : Json(nullptr)},
+                    {"core_operations", core_operations_json(kernel.body)},
                     {"body", kernel.body}});
   }
   return list;

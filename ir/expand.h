@@ -9,4 +9,8 @@ namespace rtx {
 // must have one (spec().expand) and stand in a block.
 Result<void> expand(Operation& operation);
 
+// How many core operations a block does, composites counted as what they stand for. Constants, weights, reshapes and
+// the terminator do not count.
+size_t count_core_operations(const Block& block);
+
 }  // namespace rtx
