@@ -147,10 +147,15 @@ Json launch_json(const Launch& launch, std::span<const int64_t> symbols) {
 }
 
 Json matmul_json(const MatmulCall& call, std::span<const int64_t> symbols) {
-  return {{"dtype", to_string(call.dtype)},     {"batch", value_json(call.batch, symbols)},
-          {"m", value_json(call.m, symbols)},   {"n", value_json(call.n, symbols)},
-          {"k", value_json(call.k, symbols)},   {"transpose_lhs", call.transpose_lhs},
-          {"transpose_rhs", call.transpose_rhs}};
+  return {{"dtype", to_string(call.dtype)},
+          {"batch", value_json(call.batch, symbols)},
+          {"m", value_json(call.m, symbols)},
+          {"n", value_json(call.n, symbols)},
+          {"k", value_json(call.k, symbols)},
+          {"transpose_lhs", call.transpose_lhs},
+          {"transpose_rhs", call.transpose_rhs},
+          {"bias", call.bias ? Json(*call.bias) : Json(nullptr)},
+          {"residual", call.residual ? Json(*call.residual) : Json(nullptr)}};
 }
 
 // Null where the body does not parse.

@@ -158,9 +158,10 @@ std::string kernels_section(const Manifest& manifest, std::span<const int64_t> s
     }
     if (kernel.matmul) {
       const MatmulCall& call = *kernel.matmul;
-      out += fmt::format("    cuBLASLt {} batch {}, [{}, {}] = {} * {} over k = {}\n", to_string(call.dtype),
+      out += fmt::format("    cuBLASLt {} batch {}, [{}, {}] = {} * {}{}{} over k = {}\n", to_string(call.dtype),
                          call.batch.text(), call.m.text(), call.n.text(), call.transpose_lhs ? "lhs^T" : "lhs",
-                         call.transpose_rhs ? "rhs^T" : "rhs", call.k.text());
+                         call.transpose_rhs ? "rhs^T" : "rhs", call.bias ? " + bias" : "",
+                         call.residual ? " + residual" : "", call.k.text());
     }
   }
   return out;

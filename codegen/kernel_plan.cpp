@@ -50,7 +50,9 @@ std::string KernelPlan::str() const {
     text += concat("matmul: batch ", matmul->batch.str(), ", m ", matmul->m.str(), ", n ", matmul->n.str(), ", k ",
                    matmul->k.str(), matmul->transpose_lhs ? ", lhs transposed" : "",
                    matmul->transpose_rhs ? ", rhs transposed" : "", ", strides ", matmul->lhs_batch_stride.str(),
-                   " and ", matmul->rhs_batch_stride.str(), ", ", to_string(matmul->dtype), "\n");
+                   " and ", matmul->rhs_batch_stride.str(), ", ", to_string(matmul->dtype),
+                   matmul->bias ? concat(", bias operand ", *matmul->bias) : "",
+                   matmul->residual ? concat(", residual operand ", *matmul->residual) : "", "\n");
   }
   if (product_cost)
     text += concat("estimate: ", product_cost->own_ns, " ns, with cuBLASLt ", product_cost->library_ns, " ns\n");

@@ -55,6 +55,7 @@ struct MatmulPlan {
   bool transpose_lhs = false, transpose_rhs = false;
   Dim lhs_batch_stride, rhs_batch_stride;
   DType dtype = DType::f32;
+  std::optional<uint32_t> bias, residual;
 
   bool operator==(const MatmulPlan&) const = default;
 };

@@ -86,6 +86,8 @@ class ManifestMaker {
       RTX_ASSIGN(call.lhs_batch_stride, formula(plan.matmul->lhs_batch_stride));
       RTX_ASSIGN(call.rhs_batch_stride, formula(plan.matmul->rhs_batch_stride));
       call.dtype = plan.matmul->dtype;
+      call.bias = plan.matmul->bias;
+      call.residual = plan.matmul->residual;
       kernel.matmul = std::move(call);
     }
     return kernel;

@@ -118,7 +118,8 @@ class Merger {
   }
 
   bool run() {
-    bool changed = merge_rows_and_pointwise(&Merger::move_into_reader);
+    bool changed = sweep(&Merger::take_addition);
+    changed = merge_rows_and_pointwise(&Merger::move_into_reader) || changed;
     changed = sweep(&Merger::take_product) || changed;
     changed = sweep(&Merger::take_second_result) || changed;
     changed = merge_rows_and_pointwise(&Merger::move_into_readers) || changed;
@@ -222,6 +223,17 @@ class Merger {
     replace(use.user, made);
     erase(row);
     return next;
+  }
+
+  // product -> one addition of what lies in memory anyway: a bias, a residual.
+  Operation* take_addition(Operation* consumer) {
+    const Block& body = *consumer->body();
+    if (!is_kind(consumer, "pointwise") || body.size() != 2 || !body.operations().front()->is(Op::add)) return nullptr;
+    for (const Value* operand : consumer->operands()) {
+      const Operation* made_by = source_of(operand).fusion;
+      if (is_kind(made_by, "pointwise") && operand->has_one_use()) return nullptr;
+    }
+    return take_product(consumer);
   }
 
   // product -> elementwise on its elements, maybe behind a reshape.
@@ -373,6 +385,7 @@ class Merger {
 
   // Kernels that do not depend on each other: `first` and a later one, at the place of either.
   Operation* join_neighbour(Operation* first) {
+    if (!is_kind(first, "pointwise") && !is_kind(first, "row")) return nullptr;
     for (Operation* second : neighbours_of(*first)) {
       if (!can_be_neighbours(*first, *second, context_.symbols)) continue;
       const bool early = std::all_of(second->operands().begin(), second->operands().end(),

@@ -1,5 +1,6 @@
 // A float product alone is a call of cuBLASLt, which is tuned for each GPU but promises equal bits only from run to
-// run. With something done to its elements, or where results must not depend on the batch, it is a kernel of our own.
+// run; with a bias and a residual too, where that is estimated to be faster. With anything else done to its elements,
+// or where results must not depend on the batch, it is a kernel of our own.
 
 #include "base/text.h"
 #include "codegen/emit/c_types.h"
@@ -14,12 +15,15 @@ namespace {
 
 bool is_matmul(Op op) { return op == Op::matmul; }
 
-bool is_plain(const Block& body, const Operation& matmul) {
-  return body.size() == 2 && body.argument_count() == 2 && matmul.operand(0) == body.argument(0) &&
-         matmul.operand(1) == body.argument(1) && body.terminator()->operand_count() == 1;
+bool is_plain(const Block& body) { return body.size() == 2; }
+
+bool library_is_faster(const Block& body, const Product& product, const SymbolRanges& symbols) {
+  const std::optional<int64_t> own = estimate_ns(own_launches(body, product), symbols);
+  const std::optional<int64_t> library = estimate_ns(library_call(body, product), symbols);
+  return own && library && *library < *own;
 }
 
-KernelPlan plan_library_call(const Block& body, const Product& product) {
+KernelPlan plan_library_call(const Block& body, const Product& product, const LibraryEpilogue& epilogue) {
   KernelPlan plan = KernelPlan::for_body("contract", "cublaslt", body);
   plan.determinism = package::Determinism::run_to_run;
   plan.flops = product.flops();
@@ -34,11 +38,14 @@ KernelPlan plan_library_call(const Block& body, const Product& product) {
   call.lhs_batch_stride = product.lhs_stride;
   call.rhs_batch_stride = product.rhs_stride;
   call.dtype = product.dtype;
+  call.bias = epilogue.bias;
+  call.residual = epilogue.residual;
   plan.matmul = call;
   plan.unit = unit_of_product(product.dtype);
   plan.percent = library_percent;
-  plan.considered = {{"cublaslt", -1, true, "a product alone", {}},
-                     {"own kernel", -1, false, "it reaches less of the peak", own_launches(body, product)}};
+  plan.considered = {
+      {"cublaslt", -1, true, is_plain(body) ? "a product alone" : "it adds bias and residual itself", {}},
+      {"own kernel", -1, false, "it reaches less of the peak", own_launches(body, product)}};
   return plan;
 }
 
@@ -101,15 +108,17 @@ Result<KernelPlan> plan_contract(const Block& body, const PlanContext& context) 
   if (context.tuning) {
     RTX_ASSIGN(tuned, context.tuning->find(product, context.symbols));
   }
-  const bool plain = is_plain(body, *matmul), free = context.determinism < package::Determinism::batch_invariant;
   if (tuned && tuned->plan != "cublaslt") return plan_gemm(body, *matmul, product, context, tuned);
+  const bool free = context.determinism < package::Determinism::batch_invariant;
   if (tuned && !free) {
     return refuse("contract", concat("the tuning table wants cublaslt at ", tuned->place,
                                      ", which promises equal bits from run to run only"));
   }
-  if (tuned && !plain) return refuse("contract", "the tuning table wants cublaslt");
-  if (!plain || !free) return plan_gemm(body, *matmul, product, context);
-  KernelPlan plan = plan_library_call(body, product);
+  const std::optional<LibraryEpilogue> epilogue = library_epilogue(body, *matmul, product, context.symbols);
+  if (tuned && !epilogue) return refuse("contract", "the tuning table wants cublaslt");
+  const bool by_library = free && epilogue && (is_plain(body) || library_is_faster(body, product, context.symbols));
+  if (!tuned && !by_library) return plan_gemm(body, *matmul, product, context);
+  KernelPlan plan = plan_library_call(body, product, *epilogue);
   if (tuned) plan.considered[0].reason = plan.considered[1].reason = concat("tuning table, ", tuned->place);
   return plan;
 }

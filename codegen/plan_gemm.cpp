@@ -117,13 +117,15 @@ std::vector<Decision> considered_plans(const Block& body, const Operation& matmu
                                        const GemmTile& tile, const std::string& reason, const PlanContext& context,
                                        bool tuned) {
   Decision own{concat("own kernel, tiles of ", tile_text(tile)), -1, true, reason, {}};
-  const bool plain = body.size() == 2;
-  Decision library{plain ? "cublaslt" : "cublaslt and a kernel", -1, false, "estimated slower",
-                   library_launches(body, matmul, product)};
+  const bool whole = library_epilogue(body, matmul, product, context.symbols).has_value();
+  Decision library{whole ? "cublaslt" : "cublaslt and a kernel", -1, false, "estimated slower",
+                   whole ? library_call(body, product) : library_launches(body, matmul, product)};
   if (tuned) {
     library.reason = "tuning table";
   } else if (context.determinism >= package::Determinism::batch_invariant) {
     library.reason = "it promises equal bits from run to run only";
+  } else if (whole) {
+    library.reason = "estimated no faster";
   } else if (estimate_ns(own_launches(body, product), context.symbols) >
              estimate_ns(library.launches, context.symbols)) {
     library.reason = "the fusion holds the work after the product";

@@ -94,6 +94,43 @@ Result<Epilogue> epilogue_of(const Block& body, const Operation& matmul) {
   return epilogue;
 }
 
+std::optional<LibraryEpilogue> library_epilogue(const Block& body, const Operation& matmul, const Product& product,
+                                                const SymbolRanges& symbols) {
+  if (body.argument_count() < 2 || matmul.operand(0) != body.argument(0) || matmul.operand(1) != body.argument(1))
+    return std::nullopt;
+  LibraryEpilogue epilogue;
+  const Value* value = matmul.result();
+  size_t used = 1;
+  for (; value->has_one_use() && !value->uses()[0].user->is(Op::yield); ++used) {
+    const Use use = value->uses()[0];
+    const Operation& user = *use.user;
+    value = user.result();
+    if (user.is(Op::reshape)) continue;
+    if (!user.is(Op::add) || !(value->type.element_count() == matmul.result()->type.element_count()))
+      return std::nullopt;
+    const Value* other = user.operand(1 - use.index);
+    const Dim count = other->type.element_count();
+    const bool is_bias = count == product.n && !other->type.shape.empty() && other->type.shape.back() == product.n &&
+                         value->type.shape.back() == product.n;
+    const bool is_residual = other->type.shape == value->type.shape;
+    while (other->def() && other->def()->is(Op::reshape)) {
+      ++used;
+      other = other->def()->operand(0);
+    }
+    if (other->def()) return std::nullopt;
+    if (is_residual && !epilogue.residual) {
+      epilogue.residual = other->index();
+    } else if (is_bias && !epilogue.bias && product.dtype != DType::f64) {
+      epilogue.bias = other->index();
+    } else {
+      return std::nullopt;
+    }
+  }
+  const bool whole = value->has_one_use() && body.terminator()->operand_count() == 1 && used + 1 == body.size();
+  const bool empty = (epilogue.bias || epilogue.residual) && product.k.lower_bound(symbols) < 1;
+  return whole && !empty ? std::optional(epilogue) : std::nullopt;
+}
+
 void slice_before_elementwise(Block& body) {
   const auto& operations = body.operations();
   for (auto position = operations.rbegin(); position != operations.rend();) {

@@ -1,6 +1,9 @@
 // A matmul as batches of plain matrices: what a library call and our own product kernels share.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "base/result.h"
 #include "ir/module.h"
 
@@ -32,6 +35,14 @@ struct Epilogue {
 // Refuses bodies where an element of a result needs more than that. Other operands of the operations may be anything
 // that is computed element by element.
 Result<Epilogue> epilogue_of(const Block& body, const Operation& matmul);
+
+// An epilogue that cuBLASLt can do: operands of the body that are added to the product.
+struct LibraryEpilogue {
+  std::optional<uint32_t> bias, residual;  // arguments of the body
+};
+// None where the body does anything else, or its first two arguments are not the operands of the product.
+std::optional<LibraryEpilogue> library_epilogue(const Block& body, const Operation& matmul, const Product& product,
+                                                const SymbolRanges& symbols);
 
 // slice(f(x, y)) -> f(slice(x), slice(y)) for slices along the last axis of elementwise operations, and of reshapes
 // that keep it: so the slices of a product with a bias become slices of the product.

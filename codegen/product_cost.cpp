@@ -14,6 +14,10 @@ std::vector<Work> own_launches(const Block& body, const Product& product) {
   return {{unit_of_product(product.dtype), own_percent, product.flops(), traffic_bytes(body)}};
 }
 
+std::vector<Work> library_call(const Block& body, const Product& product) {
+  return {{unit_of_product(product.dtype), library_percent, product.flops(), traffic_bytes(body)}};
+}
+
 std::vector<Work> library_launches(const Block& body, const Operation& matmul, const Product& product) {
   const Dim made = byte_count(matmul.result()->type);
   const Dim read = byte_count(matmul.operand(0)->type) + byte_count(matmul.operand(1)->type);

@@ -15,6 +15,8 @@ package::MathUnit unit_of_product(DType dtype);
 
 // The launches that `body`, a float product with or without an epilogue, becomes by a kernel of ours.
 std::vector<Work> own_launches(const Block& body, const Product& product);
+// The same by one call of cuBLASLt that does all of it (library_epilogue).
+std::vector<Work> library_call(const Block& body, const Product& product);
 // The same by cuBLASLt, and a kernel for the epilogue where there is one.
 std::vector<Work> library_launches(const Block& body, const Operation& matmul, const Product& product);
 

@@ -1,5 +1,8 @@
 #include "passes/expand_composites.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "ir/expand.h"
 #include "passes/eliminate_dead_values.h"
 #include "passes/fold_constants.h"
@@ -9,6 +12,13 @@ namespace {
 
 // Bytes of a folded value: parameters such as scales and zero points.
 constexpr int64_t most_folded_bytes = int64_t{64} << 10;
+
+// Composites that code generation takes whole.
+bool has_kernel(Op op) {
+  constexpr Op whole[] = {Op::attention,  Op::rope,     Op::softmax, Op::log_softmax,
+                          Op::layer_norm, Op::rms_norm, Op::gelu,    Op::silu};
+  return std::find(std::begin(whole), std::end(whole), op) != std::end(whole);
+}
 
 // Where the first operands lead to.
 const Value* root_of(const Value* value) {
@@ -52,8 +62,7 @@ Result<bool> expand_composites(Module& module, PassContext&) {
 }
 
 Result<bool> expand_simple_composites(Module& module, PassContext&) {
-  return expand_composites_where(
-      module, [](const Operation& operation) { return !operation.is(Op::attention) && !operation.is(Op::rope); });
+  return expand_composites_where(module, [](const Operation& operation) { return !has_kernel(operation.op); });
 }
 
 }  // namespace rtx

@@ -8,7 +8,7 @@ namespace rtx {
 
 // All of them.
 Result<bool> expand_composites(Module& module, PassContext& context);
-// All but those that code generation has kernels for: attention and rope.
+// All but those that code generation takes whole: what is left are the quantised forms.
 Result<bool> expand_simple_composites(Module& module, PassContext& context);
 // Those that `wanted` says.
 Result<bool> expand_composites_where(Module& module, bool (*wanted)(const Operation&));

@@ -39,7 +39,7 @@ constexpr PassEntry passes[] = {
     {"normalize_layouts", normalize_layouts, "move transposes to where they cost nothing", Stage::canonical},
     {"expand_composites", expand_composites, "write composite operations as the core operations they stand for",
      Stage::canonical},
-    {"expand_simple_composites", expand_simple_composites, "the same, but for attention and rope, which have kernels",
+    {"expand_simple_composites", expand_simple_composites, "the same, but for those that have kernels",
      Stage::canonical},
     {"mark_canonical", mark_canonical, "move the module to stage canonical", Stage::canonical},
 };

@@ -32,7 +32,8 @@ inline constexpr int type_f32 = 0, type_f64 = 1, type_f16 = 2, type_bf16 = 14;
 inline constexpr int compute_f32 = 68, compute_f64 = 70;
 inline constexpr int op_none = 0, op_transpose = 1;
 
-inline constexpr int desc_transpose_a = 3, desc_transpose_b = 4;
+inline constexpr int desc_transpose_a = 3, desc_transpose_b = 4, desc_epilogue = 7, desc_bias_pointer = 8;
+inline constexpr int epilogue_bias = 4;
 inline constexpr int layout_batch_count = 5, layout_batch_stride = 6;
 inline constexpr int preference_max_workspace = 1, preference_reduction_scheme_mask = 3;
 inline constexpr int preference_alignment_a = 5, preference_alignment_b = 6, preference_alignment_c = 7,

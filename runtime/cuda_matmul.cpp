@@ -56,6 +56,12 @@ struct Plan {
     return check(cublaslt, cublaslt.desc_set(desc, attribute, &op, sizeof op), "cublasLtMatmulDescSetAttribute");
   }
 
+  Result<void> set_bias(DevicePointer bias) {
+    const void* const pointer = reinterpret_cast<const void*>(bias);
+    return check(cublaslt, cublaslt.desc_set(desc, cublas::desc_bias_pointer, &pointer, sizeof pointer),
+                 "cublasLtMatmulDescSetAttribute");
+  }
+
   template <typename T>
   Result<void> prefer(int attribute, T value) {
     return check(cublaslt, cublaslt.preference_set(preference, attribute, &value, sizeof value),
@@ -86,27 +92,31 @@ class ZeroProduct : public PreparedKernel {
 
 class PreparedProduct : public PreparedKernel {
  public:
-  PreparedProduct(const CudaContext& context, cublas::Handle handle, std::unique_ptr<Plan> plan, bool is_f64,
-                  const TensorStorage* workspace)
-      : context_(context), handle_(handle), plan_(std::move(plan)), is_f64_(is_f64), workspace_(workspace) {}
+  PreparedProduct(const CudaContext& context, cublas::Handle handle, std::unique_ptr<Plan> plan,
+                  const package::MatmulCall& call, const TensorStorage* workspace)
+      : context_(context), handle_(handle), plan_(std::move(plan)), call_(call), workspace_(workspace) {}
 
   Result<void> enqueue(Stream& stream, std::span<const DevicePointer> buffers) override {
-    if (buffers.size() != 3)
-      return make_error(ErrorKind::integrity, "E605", "a matrix product needs two operands and one result");
+    const size_t operands = buffers.size() - 1;
+    if (buffers.size() < 3 || call_.bias.value_or(0) >= operands || call_.residual.value_or(0) >= operands)
+      return make_error(ErrorKind::integrity, "E605", "a matrix product has not the operands that it names");
     RTX_TRY(context_.enter());
-    const float one_f32 = 1, zero_f32 = 0;
-    const double one_f64 = 1, zero_f64 = 0;
-    const void* alpha = is_f64_ ? static_cast<const void*>(&one_f64) : &one_f32;
-    const void* beta = is_f64_ ? static_cast<const void*>(&zero_f64) : &zero_f32;
+    const float one_f32 = 1, beta_f32 = call_.residual ? 1 : 0;
+    const double one_f64 = 1, beta_f64 = call_.residual ? 1 : 0;
+    const bool is_f64 = call_.dtype == DType::f64;
+    const void* alpha = is_f64 ? static_cast<const void*>(&one_f64) : &one_f32;
+    const void* beta = is_f64 ? static_cast<const void*>(&beta_f64) : &beta_f32;
     auto pointer = [](DevicePointer address) { return reinterpret_cast<void*>(address); };
     void* const lhs = pointer(buffers[0]);
     void* const rhs = pointer(buffers[1]);
-    void* const result = pointer(buffers[2]);
+    void* const result = pointer(buffers.back());
+    const void* const residual = call_.residual ? pointer(buffers[*call_.residual]) : result;
+    if (call_.bias) RTX_TRY(plan_->set_bias(buffers[*call_.bias]));
     void* const workspace = workspace_ ? pointer(workspace_->address()) : nullptr;
     const size_t workspace_bytes = workspace_ ? static_cast<size_t>(workspace_->bytes()) : 0;
     // cuBLASLt is column-major, so it is asked for the transposed product: result^T = rhs^T * lhs^T.
     return check(plan_->cublaslt,
-                 plan_->cublaslt.matmul(handle_, plan_->desc, alpha, rhs, plan_->rhs, lhs, plan_->lhs, beta, result,
+                 plan_->cublaslt.matmul(handle_, plan_->desc, alpha, rhs, plan_->rhs, lhs, plan_->lhs, beta, residual,
                                         plan_->result, result, plan_->result, &plan_->algo, workspace, workspace_bytes,
                                         handle_of(stream)),
                  "cublasLtMatmul");
@@ -116,7 +126,7 @@ class PreparedProduct : public PreparedKernel {
   const CudaContext& context_;
   cublas::Handle handle_;
   std::unique_ptr<Plan> plan_;
-  bool is_f64_;
+  package::MatmulCall call_;
   const TensorStorage* workspace_;  // of the CudaMatmul; null if the algorithm needs none
 };
 
@@ -147,6 +157,12 @@ Result<void> describe(Plan& plan, const package::MatmulCall& call, const Sizes& 
   // terms is one in column-major terms too.
   RTX_TRY(plan.set_op(cublas::desc_transpose_a, call.transpose_rhs));
   RTX_TRY(plan.set_op(cublas::desc_transpose_b, call.transpose_lhs));
+  if (call.bias) {
+    const int32_t epilogue = cublas::epilogue_bias;
+    RTX_TRY(check(cublaslt, cublaslt.desc_set(plan.desc, cublas::desc_epilogue, &epilogue, sizeof epilogue),
+                  "cublasLtMatmulDescSetAttribute"));
+    RTX_TRY(plan.set_bias(operand_alignment));  // the heuristic looks at its alignment
+  }
   const int64_t lhs_rows = call.transpose_lhs ? s.k : s.m, lhs_columns = call.transpose_lhs ? s.m : s.k;
   const int64_t rhs_rows = call.transpose_rhs ? s.n : s.k, rhs_columns = call.transpose_rhs ? s.k : s.n;
   RTX_TRY(plan.make_layout(plan.lhs, type, lhs_columns, lhs_rows, lhs_columns, s.batch, s.lhs_stride));
@@ -221,6 +237,8 @@ Result<std::unique_ptr<PreparedKernel>> CudaMatmul::prepare(const package::Matmu
   if (!type)
     return make_error(ErrorKind::unsupported, "E707", concat("no cuBLASLt product for ", to_string(call.dtype)));
   if (s.k == 0) {
+    if (call.bias || call.residual)
+      return make_error(ErrorKind::integrity, "E605", "a matrix product over nothing has a bias or a residual");
     int64_t elements = 0;
     std::optional<int64_t> bytes;
     if (!__builtin_mul_overflow(s.batch, s.m, &elements) && !__builtin_mul_overflow(elements, s.n, &elements))
@@ -239,8 +257,8 @@ Result<std::unique_ptr<PreparedKernel>> CudaMatmul::prepare(const package::Matmu
   if (*needed > 0 && !workspace_) {
     RTX_ASSIGN(workspace_, allocate_cuda_storage(context_, workspace_limit()));
   }
-  return std::unique_ptr<PreparedKernel>(std::make_unique<PreparedProduct>(
-      context_, handle_, std::move(plan), call.dtype == DType::f64, *needed > 0 ? workspace_.get() : nullptr));
+  return std::unique_ptr<PreparedKernel>(std::make_unique<PreparedProduct>(context_, handle_, std::move(plan), call,
+                                                                           *needed > 0 ? workspace_.get() : nullptr));
 }
 
 }  // namespace rtx::runtime

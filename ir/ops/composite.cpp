@@ -1,9 +1,10 @@
-// Operations that could be written with others, kept whole because devices have one kernel for each. Computed in f64
-// from the operands to the result, with one rounding at the end.
+// Operations that can be written with others (composite_expansion.h), kept whole because devices have one kernel for
+// each. Computed in f64 from the operands to the result, with one rounding at the end.
 
 #include <cmath>
 
 #include "base/text.h"
+#include "ir/ops/composite_expansion.h"
 #include "ir/ops/loops.h"
 #include "ir/ops/records.h"
 #include "ir/ops/rules.h"
@@ -120,6 +121,7 @@ constinit const OpSpec op_softmax = {
     .attributes = {{{"axis", AttrKind::integer}}},
     .infer = infer_softmax,
     .evaluate = evaluate_softmax<false>,
+    .expand = expand_softmax,
 };
 
 constinit const OpSpec op_log_softmax = {
@@ -130,6 +132,7 @@ constinit const OpSpec op_log_softmax = {
     .attributes = {{{"axis", AttrKind::integer}}},
     .infer = infer_softmax,
     .evaluate = evaluate_softmax<true>,
+    .expand = expand_log_softmax,
 };
 
 // norm_c1: scale and bias broadcast to x without enlarging it
@@ -141,6 +144,7 @@ constinit const OpSpec op_layer_norm = {
     .attributes = {{{"axis", AttrKind::integer}, {"epsilon", AttrKind::real, "1e-05"}}},
     .infer = infer_norm,
     .evaluate = evaluate_norm<true>,
+    .expand = expand_layer_norm,
 };
 
 // norm_c1
@@ -152,6 +156,7 @@ constinit const OpSpec op_rms_norm = {
     .attributes = {{{"axis", AttrKind::integer}, {"epsilon", AttrKind::real, "1e-05"}}},
     .infer = infer_norm,
     .evaluate = evaluate_norm<false>,
+    .expand = expand_rms_norm,
 };
 
 // gelu_c1: approximate is "none" or "tanh"
@@ -166,6 +171,7 @@ constinit const OpSpec op_gelu = {
     .precision = Precision::follows,
     .infer = infer_gelu,
     .evaluate = evaluate_gelu,
+    .expand = expand_gelu,
 };
 
 constinit const OpSpec op_silu = {
@@ -176,6 +182,7 @@ constinit const OpSpec op_silu = {
     .precision = Precision::follows,
     .infer = infer_same_type,
     .evaluate = evaluate_silu,
+    .expand = expand_silu,
 };
 
 }  // namespace rtx

@@ -73,13 +73,15 @@ struct Launch {
 };
 
 // A matrix product by cuBLASLt, in row-major terms: result[b] = op(lhs[b]) * op(rhs[b]), [m, n] = [m, k] * [k, n].
-// Stored operands are contiguous; a batch stride of 0 reuses one matrix for all.
+// Stored operands are contiguous; a batch stride of 0 reuses one matrix for all. Operands 0 and 1 are lhs and rhs.
 struct MatmulCall {
   Formula batch, m, n, k;
   bool transpose_lhs = false;                  // stored [k, m]
   bool transpose_rhs = false;                  // stored [n, k]
   Formula lhs_batch_stride, rhs_batch_stride;  // elements
   DType dtype = DType::f32;                    // of operands and result; accumulation is f32 (f64 for f64)
+  // Operands that are added before the result is rounded: one element a column, one element an element of the result.
+  std::optional<uint32_t> bias, residual;
   bool operator==(const MatmulCall&) const = default;
 };
 

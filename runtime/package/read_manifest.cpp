@@ -94,6 +94,8 @@ Launch decode_launch(Decoder& d, const YamlNode& node) {
   return launch;
 }
 
+constexpr int64_t most_matmul_operands = 4;  // lhs, rhs, bias, residual
+
 MatmulCall decode_matmul(Decoder& d, const YamlNode& node) {
   Fields fields(d, node);
   MatmulCall matmul;
@@ -106,6 +108,13 @@ MatmulCall decode_matmul(Decoder& d, const YamlNode& node) {
   matmul.lhs_batch_stride = d.formula(fields["lhs_batch_stride"]);
   matmul.rhs_batch_stride = d.formula(fields["rhs_batch_stride"]);
   matmul.dtype = d.keyword(fields["dtype"], parse_dtype);
+  auto operand = [&](std::string_view name) -> std::optional<uint32_t> {
+    const YamlNode* const number = fields.find(name);
+    if (!number) return std::nullopt;
+    return static_cast<uint32_t>(d.integer(number, 0, most_matmul_operands - 1));
+  };
+  matmul.bias = operand("bias");
+  matmul.residual = operand("residual");
   fields.finish();
   return matmul;
 }

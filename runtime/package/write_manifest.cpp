@@ -54,7 +54,8 @@ std::string matmul_line(const MatmulCall& m) {
   return concat("{batch: ", formula(m.batch), ", m: ", formula(m.m), ", n: ", formula(m.n), ", k: ", formula(m.k),
                 ", transpose_lhs: ", boolean(m.transpose_lhs), ", transpose_rhs: ", boolean(m.transpose_rhs),
                 ", lhs_batch_stride: ", formula(m.lhs_batch_stride),
-                ", rhs_batch_stride: ", formula(m.rhs_batch_stride), ", dtype: ", to_string(m.dtype), "}");
+                ", rhs_batch_stride: ", formula(m.rhs_batch_stride), ", dtype: ", to_string(m.dtype),
+                m.bias ? concat(", bias: ", *m.bias) : "", m.residual ? concat(", residual: ", *m.residual) : "", "}");
 }
 
 std::string decision_line(const Decision& decision) {

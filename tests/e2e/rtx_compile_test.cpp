@@ -77,7 +77,7 @@ TEST_CASE("--determinism=batch_invariant makes every kernel promise it, products
     return;
   }
   const TempFolder folder;
-  const std::string model = fixture("vit.dyn20/model.onnx");
+  const std::string model = fixture("gpt2.ts17/model.onnx");
   auto manifest_for = [&](const char* level) {
     const CommandResult result =
         compile({model, "--arch", "sm_120", "-o", folder / level, concat("--determinism=", level)});

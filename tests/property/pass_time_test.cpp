@@ -98,7 +98,7 @@ TEST_CASE("48 layers take less than 2 s, and eight times the layers nowhere near
   MESSAGE("12 layers " << few.ms << " ms, 48 layers " << many.ms << " ms, 96 layers " << most.ms << " ms, "
                        << most.steps << " steps of " << most.kernels << " kernels");
   CHECK(many.ms < 2000);
-  CHECK(most.ms < 18 * few.ms);  // 8 if linear, 64 if quadratic
+  CHECK(most.ms < 32 * few.ms);  // 8 if linear, 64 if quadratic, on a machine that does other work too
   // Each layer is the same few kernels.
   CHECK(many.steps - few.steps == 36 * (most.steps - many.steps) / 48);
   CHECK((most.steps - many.steps) % 48 == 0);

@@ -293,6 +293,41 @@ TEST_CASE("row-major products come out of the column-major library in every layo
         }
 }
 
+TEST_CASE("a product adds the bias of its columns and a residual; operands that are not there are refused") {
+  FakeCuda cuda;
+  const auto device = CudaDevice::open(cuda.driver(), 0, {.cublaslt_path = {}, .cublaslt = cuda.cublaslt()}).value();
+  const auto stream = device->create_stream().value();
+  const std::vector<float> lhs = {1, 2, 3, 4}, rhs = {1, 0, 0, 1, 1, 1}, bias = {10, 20, 30};
+  const std::vector<float> residual = {100, 200, 300, 400, 500, 600};
+  const auto address = [](const std::vector<float>& v) { return reinterpret_cast<DevicePointer>(v.data()); };
+  for (bool biased : {false, true})
+    for (bool added : {false, true}) {
+      package::Package package;
+      package.manifest.archs = {"sm_90"};
+      package::MatmulCall call;
+      call.batch = package::Formula(1), call.m = package::Formula(2);
+      call.n = package::Formula(3), call.k = package::Formula(2);
+      if (biased) call.bias = 2;
+      if (added) call.residual = 3;
+      package::Kernel kernel;
+      kernel.matmul = call;
+      package.manifest.kernels = {kernel};
+      std::vector<float> result(6);
+      const auto module = device->load(package).value();
+      const auto prepared = module->prepare(0, {});
+      REQUIRE(prepared.ok());
+      std::vector buffers = {address(lhs), address(rhs), address(bias), address(residual), address(result)};
+      REQUIRE((*prepared)->enqueue(*stream, buffers).ok());
+      std::vector<float> want = {3, 2, 2, 7, 4, 4};
+      for (size_t i = 0; i < want.size(); ++i) want[i] += (biased ? bias[i % 3] : 0) + (added ? residual[i] : 0);
+      CHECK(result == want);
+      buffers.erase(buffers.begin() + 2, buffers.begin() + 4);
+      CHECK((*prepared)->enqueue(*stream, buffers).ok() == !(biased || added));
+      package.manifest.kernels[0].matmul->k = package::Formula(0);
+      CHECK(device->load(package).value()->prepare(0, {}).ok() == !(biased || added));
+    }
+}
+
 TEST_CASE("products of nothing: k of 0 gives zeros, an empty result calls nothing, split-K is refused") {
   FakeCuda cuda;
   const auto device = CudaDevice::open(cuda.driver(), 0, {.cublaslt_path = {}, .cublaslt = cuda.cublaslt()}).value();

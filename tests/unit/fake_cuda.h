@@ -244,7 +244,8 @@ struct FakeMatrixLayout {
   int32_t batch;
 };
 struct FakeMatmulDesc {
-  int32_t transpose_a, transpose_b;
+  int32_t transpose_a, transpose_b, epilogue;
+  const float* bias;
 };
 
 inline std::shared_ptr<const Cublaslt> FakeCuda::cublaslt() const {
@@ -276,7 +277,11 @@ inline std::shared_ptr<const Cublaslt> FakeCuda::cublaslt() const {
   t->desc_set = [](cublas::MatmulDesc desc, int attribute, const void* value, size_t bytes) -> cublas::Status {
     RTX_FAKE("cublasLtMatmulDescSetAttribute");
     auto* fake = reinterpret_cast<FakeMatmulDesc*>(desc);
-    std::memcpy(attribute == cublas::desc_transpose_a ? &fake->transpose_a : &fake->transpose_b, value, bytes);
+    if (attribute == cublas::desc_bias_pointer) return std::memcpy(&fake->bias, value, bytes), 0;
+    std::memcpy(attribute == cublas::desc_transpose_a   ? &fake->transpose_a
+                : attribute == cublas::desc_transpose_b ? &fake->transpose_b
+                                                        : &fake->epilogue,
+                value, bytes);
     return bytes == sizeof(int32_t) ? 0 : 7;
   };
   t->layout_create = [](cublas::Layout* layout, int, uint64_t rows, uint64_t columns,
@@ -328,11 +333,11 @@ inline std::shared_ptr<const Cublaslt> FakeCuda::cublaslt() const {
     *written = bytes;
     return 0;
   };
-  // D = op(A) * op(B), column-major, f32, as the cuBLASLt reference defines it.
+  // D = op(A) * op(B) + beta * C + bias of the row, column-major, f32, as the cuBLASLt reference defines it.
   t->matmul = [](cublas::Handle, cublas::MatmulDesc desc_handle, const void* alpha, const void* a_data,
-                 cublas::Layout a_handle, const void* b_data, cublas::Layout b_handle, const void* beta, const void*,
-                 cublas::Layout, void* d_data, cublas::Layout d_handle, const cublas::Algo*, void*, size_t,
-                 cuda::Stream) -> cublas::Status {
+                 cublas::Layout a_handle, const void* b_data, cublas::Layout b_handle, const void* beta,
+                 const void* c_data, cublas::Layout, void* d_data, cublas::Layout d_handle, const cublas::Algo*, void*,
+                 size_t, cuda::Stream) -> cublas::Status {
     RTX_FAKE("cublasLtMatmul");
     const auto* desc = reinterpret_cast<FakeMatmulDesc*>(desc_handle);
     const auto* a = reinterpret_cast<FakeMatrixLayout*>(a_handle);
@@ -342,7 +347,7 @@ inline std::shared_ptr<const Cublaslt> FakeCuda::cublaslt() const {
     const uint64_t columns = desc->transpose_b ? b->rows : b->columns;
     const uint64_t b_inner = desc->transpose_b ? b->columns : b->rows;
     if (rows != d->rows || columns != d->columns || inner != b_inner) return 7;
-    if (*static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0) return 7;
+    if (*static_cast<const float*>(alpha) != 1) return 7;
     const auto at = [](const void* data, const FakeMatrixLayout* layout, int64_t batch, uint64_t row, uint64_t column) {
       return static_cast<const float*>(data)[batch * layout->batch_stride + static_cast<int64_t>(row) +
                                              static_cast<int64_t>(column) * layout->leading];
@@ -354,6 +359,9 @@ inline std::shared_ptr<const Cublaslt> FakeCuda::cublaslt() const {
           for (uint64_t k = 0; k < inner; ++k)
             sum += (desc->transpose_a ? at(a_data, a, batch, k, i) : at(a_data, a, batch, i, k)) *
                    (desc->transpose_b ? at(b_data, b, batch, j, k) : at(b_data, b, batch, k, j));
+          const float scale = *static_cast<const float*>(beta);
+          if (scale != 0) sum += scale * at(c_data, d, batch, i, j);
+          if (desc->epilogue == cublas::epilogue_bias) sum += desc->bias[i];
           static_cast<float*>(
               d_data)[batch * d->batch_stride + static_cast<int64_t>(i) + static_cast<int64_t>(j) * d->leading] = sum;
         }

@@ -59,8 +59,8 @@ inline Manifest small_manifest() {
   matmul.body = "no newline at the end";
   matmul.unit = MathUnit::tensor;
   matmul.flops = f("2*batch*seq*768");
-  matmul.matmul =
-      MatmulCall{f("batch"), f("seq"), Formula(768), Formula(64), false, true, f("64*seq"), Formula(0), DType::bf16};
+  matmul.matmul = MatmulCall{f("batch"),  f("seq"),   Formula(768), Formula(64), false,       true,
+                             f("64*seq"), Formula(0), DType::bf16,  2,           std::nullopt};
   m.kernels = {add, matmul};
   Program p;
   p.name = "main";
@@ -196,6 +196,8 @@ inline Manifest random_manifest(std::mt19937& random, int scale) {
       k.matmul = MatmulCall{formula(), formula(),     formula(),
                             formula(), below(2) == 0, below(2) == 0,
                             formula(), formula(),     static_cast<DType>(below(dtype_count))};
+      if (below(2) == 0) k.matmul->bias = static_cast<uint32_t>(below(4));
+      if (below(2) == 0) k.matmul->residual = static_cast<uint32_t>(below(4));
     }
     m.kernels.push_back(k);
   }
