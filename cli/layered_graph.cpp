@@ -172,7 +172,7 @@ class Layout {
         "rx=\"4\"/>\n<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n<text class=\"small\" x=\"{:.1f}\" "
         "y=\"{:.1f}\">{}</text></g>\n",
         node.css_class, html(node.tooltip), x, y, style_.box_width, style_.box_height, place.x, y + 15,
-        html(fitted(node.title, 7)), place.x, y + 28, html(fitted(node.detail, 5.6)));
+        html(fitted(node.title, 7)), place.x, y + 28, html(fitted(node.detail, 5.4)));
     return node.href.empty() ? out : fmt::format("<a href=\"{}\">{}</a>", html(node.href), out);
   }
 

@@ -37,6 +37,8 @@ std::string html(std::string_view text);
 // The class that colours what belongs to a kind of kernels.
 std::string kind_class(std::string_view kind);
 
+// A number with a unit of thousands: "209.5 T".
+std::string scaled(double value);
 // The id of a step's element; `program` is one of the manifest's.
 std::string step_id(const package::Manifest& manifest, const package::Program& program, size_t step);
 
@@ -44,7 +46,7 @@ std::string step_id(const package::Manifest& manifest, const package::Program& p
 struct LayerSteps {
   size_t first = 0, count = 0, repeats = 1;
 };
-LayerSteps find_layer(const package::Manifest& manifest, const package::Program& program);
+LayerSteps find_layer(std::span<const StepCost> costs);
 std::string layer_section(const ReportInput& input, const package::Program& program, std::span<const StepCost> costs);
 std::string roofline_svg(std::span<const StepCost> costs, const package::Gpu& gpu);
 std::string memory_svg(const package::Manifest& manifest, const package::Program& program,

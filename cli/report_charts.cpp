@@ -32,14 +32,6 @@ std::string begin_chart(std::string_view label, double own_height = height) {
       html(label), width, own_height, width, own_height);
 }
 
-// A number with a unit of thousands: "209.5 T".
-std::string scaled(double value) {
-  constexpr const char* units[] = {"", "k", "M", "G", "T", "P"};
-  int unit = 0;
-  while (value >= 999.5 && unit < 5) value /= 1000, ++unit;
-  return fmt::format("{:.4g} {}", value, units[unit]);
-}
-
 std::string binary_size(double bytes) {
   constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   int unit = 0;
@@ -79,6 +71,13 @@ std::vector<Point> points_of(std::span<const StepCost> costs) {
 }
 
 }  // namespace
+
+std::string scaled(double value) {
+  constexpr const char* units[] = {"", "k", "M", "G", "T", "P"};
+  int unit = 0;
+  while (value >= 999.5 && unit < 5) value /= 1000, ++unit;
+  return fmt::format("{:.4g} {}", value, units[unit]);
+}
 
 std::string roofline_svg(std::span<const StepCost> costs, const package::Gpu& gpu) {
   const std::vector<Point> points = points_of(costs);

@@ -72,6 +72,23 @@ std::vector<GraphNode> imported_nodes(const ReportInput& input, const Program& p
   return nodes;
 }
 
+// For each step how many earlier steps make something that it or a later one reads.
+std::vector<size_t> alive_before_steps(std::span<const StepCost> costs) {
+  std::vector<size_t> last_read(costs.size(), 0);
+  for (const StepCost& cost : costs)
+    for (const std::optional<size_t>& producer : cost.producers)
+      if (producer) last_read[*producer] = cost.number;
+  std::vector<size_t> begin(costs.size() + 1, 0), end(costs.size() + 1, 0);
+  for (size_t step = 0; step < costs.size(); ++step) {
+    if (last_read[step] == 0) continue;
+    ++begin[step + 1];
+    ++end[last_read[step] + 1];
+  }
+  std::vector<size_t> alive(costs.size(), 0);
+  for (size_t step = 1; step < costs.size(); ++step) alive[step] = alive[step - 1] + begin[step] - end[step];
+  return alive;
+}
+
 std::vector<GraphNode> kernel_nodes(const package::Manifest& manifest, const Program& program, const LayerSteps& layer,
                                     std::span<const StepCost> costs) {
   std::vector<GraphNode> nodes;
@@ -83,10 +100,8 @@ std::vector<GraphNode> kernel_nodes(const package::Manifest& manifest, const Pro
     node.tooltip = concat(kernel.name, "\n", join(program.steps[i].origins, "\n"));
     node.css_class = concat("box ", kind_class(kernel.kind));
     node.href = concat("#", step_id(manifest, program, i));
-    for (size_t operand = 0; operand < program.steps[i].operands.size(); ++operand) {
-      const std::optional<size_t> producer = producer_of(program, i, operand);
+    for (const std::optional<size_t>& producer : costs[i].producers)
       if (producer && *producer >= layer.first) node.sources.push_back(*producer - layer.first);
-    }
     nodes.push_back(std::move(node));
   }
   return nodes;
@@ -115,29 +130,34 @@ std::vector<ImportedOp> imported_operations(const Module& module) {
   return list;
 }
 
-LayerSteps find_layer(const package::Manifest& manifest, const Program& program) {
-  const std::vector<package::Step>& steps = program.steps;
+LayerSteps find_layer(std::span<const StepCost> costs) {
   constexpr size_t longest_layer = 64, least_layer = 3;
-  const auto kind = [&](size_t step) -> const std::string& { return manifest.kernels[steps[step].kernel].kind; };
-  LayerSteps best{0, steps.size(), 1};
-  size_t best_covered = 0;
-  for (size_t period = least_layer; period <= longest_layer && 2 * period <= steps.size(); ++period) {
+  const auto kind = [&](size_t step) -> const std::string& { return costs[step].kernel->kind; };
+  LayerSteps best{0, costs.size(), 1};
+  size_t covered = 0;
+  for (size_t period = least_layer; period <= longest_layer && 2 * period <= costs.size(); ++period) {
     // The longest run in which each step has a kernel of the kind of the one a period later.
     size_t run = 0;
-    for (size_t i = 0; i + period < steps.size(); ++i) {
+    for (size_t i = 0; i + period < costs.size(); ++i) {
       run = kind(i) == kind(i + period) ? run + 1 : 0;
       // A layer's last steps may be other ones in the last layer of a model.
-      if (run == 0 || 4 * run < 3 * period || run + period <= best_covered) continue;
-      best_covered = run + period;
-      best = {i + 1 - run, period, std::max(size_t{2}, (run + period) / period)};
+      if (run == 0 || 4 * run < 3 * period || run + period <= covered) continue;
+      covered = run + period;
+      best = {i + 1 - run, period, std::max(size_t{2}, covered / period)};
     }
   }
+  if (best.repeats == 1) return best;
+  // Any step of the first period may be the first of a layer: the last one with the fewest values alive before it is.
+  const std::vector<size_t> alive = alive_before_steps(costs);
+  const size_t end = std::min(best.first + best.count, best.first + covered - best.count + 1);
+  for (size_t first = best.first; first < end; ++first)
+    if (alive[first] <= alive[best.first]) best.first = first;
   return best;
 }
 
 std::string layer_section(const ReportInput& input, const Program& program, std::span<const StepCost> costs) {
   constexpr size_t most_boxes = 400;
-  const LayerSteps layer = find_layer(input.package.manifest, program);
+  const LayerSteps layer = find_layer(costs);
   const std::vector<GraphNode> kernels = kernel_nodes(input.package.manifest, program, layer, costs),
                                imported = imported_nodes(input, program, layer);
   std::string out = fmt::format(
@@ -151,7 +171,7 @@ std::string layer_section(const ReportInput& input, const Program& program, std:
     out += nodes.size() > most_boxes ? "<p>Too many to draw.</p>\n" : layered_svg(nodes, style);
     out += "</figure>\n";
   };
-  column("Operations as imported", imported, {112, 32, 10, 16, "operations of the layer as imported"});
+  column("Operations as imported", imported, {132, 32, 10, 16, "operations of the layer as imported"});
   column("Kernels", kernels, {190, 40, 20, 30, "kernels of the layer"});
   return out + "</div>\n";
 }

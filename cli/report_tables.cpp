@@ -38,12 +38,11 @@ std::string resources_cells(const Kernel& kernel, const Manifest& manifest) {
   return out;
 }
 
-std::string decision_item(const ReportInput& input, const Program& program, const StepCost& cost,
-                          const Decision& decision) {
+std::string decision_item(const ReportInput& input, const StepCost& cost, const Decision& decision) {
   std::string subject = html(decision.subject);
   if (decision.operand) {
     subject += fmt::format(" with operand {}", *decision.operand);
-    if (const std::optional<size_t> producer = producer_of(program, cost.number, *decision.operand))
+    if (const std::optional<size_t> producer = cost.producer(*decision.operand))
       subject += fmt::format(" of step {}", *producer);
   }
   if (!decision.launches.empty()) {
@@ -58,7 +57,7 @@ std::string inputs_text(const Program& program, const StepCost& cost, const Mani
   std::vector<std::string> parts;
   for (size_t i = 0; i < cost.step->operands.size(); ++i) {
     const package::Buffer& buffer = program.buffers[cost.step->operands[i]];
-    if (const std::optional<size_t> producer = producer_of(program, cost.number, i)) {
+    if (const std::optional<size_t> producer = cost.producer(i)) {
       parts.push_back(fmt::format("<a href=\"#{}\">step {}</a>", step_id(manifest, program, *producer), *producer));
     } else if (buffer.kind == package::BufferKind::input) {
       parts.push_back(concat("input ", html(program.inputs[buffer.index].name)));
@@ -94,9 +93,10 @@ std::string kernel_table(const Manifest& manifest, std::span<const StepCost> cos
     const double share = total > 0 ? 100 * sum.ns / total : 0;
     out += fmt::format(
         "<tr><td><span class=\"swatch {}\"></span>{}</td><td>{}</td><td>{}</td><td>{}</td><td><span class=\"bar\" "
-        "style=\"width:{:.1f}px\"></span>{:.1f}%</td><td>{}</td><td>{:.3g}</td><td>{:.3g}</td>{}</tr>\n",
+        "style=\"width:{:.1f}px\"></span>{:.1f}%</td><td>{}</td><td>{}</td><td>{}</td>{}</tr>\n",
         kind_class(kernel.kind), html(kernel.name), html(kernel.plan), sum.launches, time_text(sum.first->ns), share,
-        share, sum.first->bound(), sum.first->flops, sum.first->bytes, resources_cells(kernel, manifest));
+        share, sum.first->bound(), scaled(sum.first->flops), scaled(sum.first->bytes),
+        resources_cells(kernel, manifest));
   }
   return out + "</tbody></table></div>\n";
 }
@@ -117,9 +117,13 @@ std::string steps_section(const ReportInput& input, const Program& program, std:
       out += concat("<p class=\"muted\">from ",
                     join(cost.step->origins, ", ", [](const std::string& origin) { return html(origin); }), "</p>\n");
     out += "<ul>\n";
-    for (uint32_t decision : kernel.decisions) out += decision_item(input, program, cost, manifest.decisions[decision]);
-    for (uint32_t decision : cost.step->decisions)
-      out += decision_item(input, program, cost, manifest.decisions[decision]);
+    for (uint32_t decision : kernel.decisions) out += decision_item(input, cost, manifest.decisions[decision]);
+    for (uint32_t decision : cost.step->decisions) out += decision_item(input, cost, manifest.decisions[decision]);
+    if (kernel.kind == "pointwise") {
+      for (const ReaderDecision& reader : cost.readers)
+        out += fmt::format("<li class=\"no\"><b>inside its reader, <a href=\"#{}\">step {}</a></b>: {}</li>\n",
+                           step_id(manifest, program, reader.reader), reader.reader, html(reader.decision->reason));
+    }
     out += fmt::format("</ul>\n<pre>{}</pre></details>\n", html(kernel.body));
   }
   return out;

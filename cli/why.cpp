@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 #include "base/text.h"
 
@@ -18,11 +19,30 @@ using package::Manifest;
 using package::Program;
 using package::Step;
 
-// Whether two buffers are the same memory: the same place in the arena, or the same output.
-bool is_same_place(const Program& program, uint32_t a, uint32_t b) {
-  return a == b ||
-         (program.buffers[a].kind == program.buffers[b].kind && program.buffers[a].index == program.buffers[b].index &&
-          (program.buffers[a].kind == BufferKind::arena || program.buffers[a].kind == BufferKind::output));
+// Fills in which step makes each operand, and the decisions about what a step makes.
+void link_steps(const Manifest& manifest, const Program& program, std::vector<StepCost>& costs) {
+  std::map<std::pair<BufferKind, uint32_t>, size_t> last_writer;  // by place
+  const auto place = [&](uint32_t buffer) {
+    return std::pair(program.buffers[buffer].kind, program.buffers[buffer].index);
+  };
+  for (StepCost& cost : costs) {
+    for (uint32_t operand : cost.step->operands) {
+      const auto writer = last_writer.find(place(operand));
+      cost.producers.push_back(writer == last_writer.end() ? std::nullopt : std::optional(writer->second));
+    }
+    for (uint32_t position : cost.step->decisions) {
+      const Decision& decision = manifest.decisions[position];
+      const std::optional<size_t> producer = decision.operand ? cost.producer(*decision.operand) : std::nullopt;
+      if (!producer) continue;
+      std::vector<ReaderDecision>& readers = costs[*producer].readers;
+      // Two operands of one reader mostly have one reason.
+      const bool known = std::any_of(readers.begin(), readers.end(), [&](const ReaderDecision& other) {
+        return other.reader == cost.number && other.decision->reason == decision.reason;
+      });
+      if (!known) readers.push_back({cost.number, &decision});
+    }
+    for (uint32_t result : cost.step->results) last_writer[place(result)] = cost.number;
+  }
 }
 
 bool fits(const StepCost& cost, const std::string& wanted) {
@@ -39,7 +59,7 @@ std::string decision_line(const Manifest& manifest, const Program& program, cons
                           const Decision& decision, std::span<const int64_t> symbols, const Gpu& gpu) {
   std::string subject = printable(decision.subject);
   if (decision.operand) {
-    const std::optional<size_t> producer = producer_of(program, cost.number, *decision.operand);
+    const std::optional<size_t> producer = cost.producer(*decision.operand);
     subject += concat(" with operand ", *decision.operand,
                       producer ? concat(", of step ", *producer, " (",
                                         printable(manifest.kernels[program.steps[*producer].kernel].kind), ")")
@@ -68,6 +88,13 @@ std::string step_section(const Manifest& manifest, const Program& program, const
   };
   list("kernel", kernel.decisions);
   list("step of its own", cost.step->decisions);
+  if (kernel.kind != "pointwise") return out;
+  // Mostly movement: what keeps it out of the kernels that read it.
+  if (!cost.readers.empty()) out += "    not done inside its readers\n";
+  for (const ReaderDecision& reader : cost.readers)
+    out += fmt::format("      no   step {} ({}): {}\n", reader.reader,
+                       printable(manifest.kernels[program.steps[reader.reader].kernel].kind),
+                       printable(reader.decision->reason));
   return out;
 }
 
@@ -97,8 +124,9 @@ std::vector<StepCost> cost_steps(const Manifest& manifest, const Program& progra
       cost.arithmetic_ns = ns(cost.flops, 0) - package::launch_ns;
       cost.memory_ns = ns(0, cost.bytes) - package::launch_ns;
     }
-    costs.push_back(cost);
+    costs.push_back(std::move(cost));
   }
+  link_steps(manifest, program, costs);
   return costs;
 }
 
@@ -121,17 +149,6 @@ Result<std::vector<int64_t>> planned_symbols(const Manifest& manifest, runtime::
     if (symbol.opt == 0) given.try_emplace(symbol.name, std::clamp(usual_size, symbol.min, symbol.max));
   }
   return runtime::choose_symbols(manifest, given);
-}
-
-std::optional<size_t> producer_of(const Program& program, size_t step, size_t operand) {
-  if (operand >= program.steps[step].operands.size()) return std::nullopt;
-  const uint32_t buffer = program.steps[step].operands[operand];
-  for (size_t i = step; i-- > 0;) {
-    for (uint32_t result : program.steps[i].results) {
-      if (is_same_place(program, result, buffer)) return i;
-    }
-  }
-  return std::nullopt;
 }
 
 std::string time_text(double ns) {

@@ -11,6 +11,12 @@
 
 namespace rtx::cli {
 
+// A decision of a later step about what a step makes: why it is not done inside that reader.
+struct ReaderDecision {
+  size_t reader = 0;
+  const package::Decision* decision = nullptr;
+};
+
 // One step with its estimate, at a binding of the symbols and on a GPU.
 struct StepCost {
   const package::Step* step = nullptr;
@@ -19,15 +25,18 @@ struct StepCost {
   double ns = 0;                            // 0 where a formula overflows
   double arithmetic_ns = 0, memory_ns = 0;  // without the launch
   double flops = 0, bytes = 0;
+  std::vector<std::optional<size_t>> producers;  // of each operand: the step that makes it, if one does
+  std::vector<ReaderDecision> readers;
 
+  // Nothing for an operand that does not exist, too.
+  std::optional<size_t> producer(size_t operand) const {
+    return operand < producers.size() ? producers[operand] : std::nullopt;
+  }
   // "launch", "arithmetic" or "memory": what takes longest.
   std::string_view bound() const;
 };
 std::vector<StepCost> cost_steps(const package::Manifest& manifest, const package::Program& program,
                                  std::span<const int64_t> symbols, const package::Gpu& gpu);
-
-// The step that makes operand `operand` of step `step`; nothing for inputs, weights and operands that do not exist.
-std::optional<size_t> producer_of(const package::Program& program, size_t step, size_t operand);
 
 // Text of a package for a person: control characters escaped, quotes as they are.
 std::string printable(std::string_view text);

@@ -67,6 +67,8 @@ TEST_CASE("--why takes a step, a kernel or a part of a node's name") {
   CHECK(contains(llama.inspect({"--why", kernel}).out, kernel));
   const std::string layer = llama.inspect({"--why", "layers.1/self_attn"}).out;
   CHECK(count(layer, "\nstep ") > 3);
+  // What a movement kernel makes is read by attention, which takes in no work of this kind.
+  CHECK(contains(layer, "    not done inside its readers\n      no   step "));
   CHECK(!contains(layer, "layers.0/"));
   const CommandResult none = llama.inspect({"--why", "no such node"});
   CHECK(none.exit_code == 2);
