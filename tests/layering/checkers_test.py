@@ -10,6 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "
 import check_error_ids  # noqa: E402
 import check_includes  # noqa: E402
 import check_standalone  # noqa: E402
+import check_test_names  # noqa: E402
 import dependencies  # noqa: E402
 
 
@@ -130,6 +131,28 @@ class Dependencies(unittest.TestCase):
             found = dependencies.named_in_setup('apt_install "${packages[@]}"\n' + line)
             self.assertEqual(1, len(found), line)
             self.assertIn("libfoo-dev", found[0])
+
+
+class TestNames(unittest.TestCase):
+    def complaints(self, text):
+        with Tree({"tests/unit/a_test.cpp": text}) as root:
+            return check_test_names.complaints(root)
+
+    def test_names_without_semicolons_pass(self):
+        self.assertEqual([], self.complaints(
+            'TEST_CASE("one, two") {\n  const char* text = "a; b";\n  SUBCASE("with \\" quotes") { f("c;"); }\n}\n'))
+
+    def test_a_semicolon_is_found_at_its_line(self):
+        found = self.complaints('\nTEST_CASE("one; two") {}\n')
+        self.assertEqual(["tests/unit/a_test.cpp:2: error: the name of a test holds ';': \"one; two\""], found)
+
+    def test_every_macro_and_joined_literals_are_looked_at(self):
+        found = self.complaints('TEST_CASE_FIXTURE(ns::Type, "a;") {}\nTEST_CASE_TEMPLATE("b;", T, int) {}\n'
+                                'TEST_CASE(\n    "c "\n    "d;") {\n  SUBCASE("e;") {}\n}\nSCENARIO("f;") {}\n')
+        self.assertEqual([1, 2, 3, 6, 8], [int(line.split(":")[1]) for line in found])
+
+    def test_a_pattern_that_finds_no_test_at_all_is_an_error(self):
+        self.assertEqual(1, len(self.complaints("int x;\n")))
 
 
 if __name__ == "__main__":
