@@ -5,7 +5,9 @@
 
 #include "base/file.h"
 #include "cli/amp_options.h"
+#include "cli/reduce_options.h"
 #include "cli/tool.h"
+#include "ir/equivalence.h"
 #include "ir/module_file.h"
 #include "ir/op_docs.h"
 #include "ir/text.h"
@@ -22,6 +24,7 @@ struct Arguments {
   bool verify_each = true, time_passes = false, round_trip = false, reproduce = false;
   rtx::PassContext limits;
   rtx::cli::AmpOptions amp;
+  rtx::cli::ReduceOptions reduce;
 };
 
 constexpr int64_t max_text_bytes = int64_t{1} << 30;
@@ -77,6 +80,14 @@ Result<void> write_weights(const rtx::Module& module, const Arguments& arguments
   return rtx::Ok{};
 }
 
+Result<void> write_module(const rtx::Module& module, const Arguments& arguments, const rtx::cli::Tool& tool) {
+  RTX_TRY(write_weights(module, arguments, tool));
+  const std::string printed = rtx::print(module);
+  if (arguments.output != "-") return rtx::write_file(arguments.output, printed);
+  std::fwrite(printed.data(), 1, printed.size(), stdout);
+  return rtx::Ok{};
+}
+
 void print_timings(const rtx::PipelineReport& report) {
   std::fprintf(stderr, "%10s  %9s  %9s  %s\n", "ms", "ops", "ops after", "pass");
   int64_t total = 0;
@@ -124,6 +135,11 @@ Result<void> optimize(Arguments& arguments, const rtx::cli::Tool& tool) {
   options.context.half = arguments.amp.dtype().value_or(rtx::DType::f16);
   options.context.keep_f32 = arguments.amp.keep_f32;
   options.context.precision_report = &arguments.amp.result;
+  if (arguments.reduce.reduce) {
+    rtx::fill_weights(*module);
+    RTX_ASSIGN(module, rtx::cli::reduce(*module, names, options, arguments.reduce));
+    return write_module(*module, arguments, tool);
+  }
   auto print_after = [](std::string_view pass, const rtx::Module& changed) {
     std::fprintf(stderr, "# after %s\n%s", std::string(pass).c_str(), rtx::print(changed).c_str());
   };
@@ -134,11 +150,7 @@ Result<void> optimize(Arguments& arguments, const rtx::cli::Tool& tool) {
   if (arguments.time_passes) print_timings(report);
   RTX_TRY(write_amp_report(arguments.amp));
 
-  RTX_TRY(write_weights(*module, arguments, tool));
-  std::string printed = rtx::print(*module);
-  if (arguments.output != "-") return rtx::write_file(arguments.output, printed);
-  std::fwrite(printed.data(), 1, printed.size(), stdout);
-  return rtx::Ok{};
+  return write_module(*module, arguments, tool);
 }
 
 }  // namespace
@@ -157,6 +169,7 @@ int main(int argc, char** argv) {
   app.add_option("--weights", arguments.weights,
                  "The safetensors file of the module (default: the one of the same name beside it, if there)");
   rtx::cli::add_amp_options(app, arguments.amp);
+  rtx::cli::add_reduce_options(app, arguments.reduce);
   app.add_flag("--list-passes", arguments.list_passes, "Print the passes and exit");
   app.add_flag("--list-ops", arguments.list_ops, "Print the operations as Markdown and exit");
   app.add_flag("--print-after-all", arguments.print_after_all, "Print the IR to stderr after each pass");

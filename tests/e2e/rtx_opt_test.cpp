@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "ir/module_file.h"
 #include "ir/text.h"
 #include "tests/command.h"
@@ -122,6 +123,47 @@ TEST_CASE("rtx-opt folds weights into a new file beside its output") {
   CHECK(contains(opt({"--passes=canonical", path}).err, "[RTX-E012]"));
   // A budget of nothing folds nothing.
   CHECK(contains(opt({"--passes=canonical", "--max-folded-total-bytes=0", path}).out, "neg("));
+}
+
+TEST_CASE("--reduce shrinks a module for a command, writes it with its weights and says each step on stderr") {
+  TempFolder folder;
+  const std::string path =
+      folder.file("m.rtxir",
+                  "rtxir 1\nstage imported\nsymbol n 1..8\nfunc @main(%0 \"x\": tensor<[n, 40], f32>) {\n"
+                  "  %1 = weight() {name = \"w\", dtype = f32, shape = [40, 40]} : tensor<[40, 40], f32>\n"
+                  "  %2 = matmul(%0, %1) : tensor<[n, 40], f32>\n  %3 = gelu(%2) : tensor<[n, 40], f32>\n"
+                  "  %4 = softmax(%3) {axis = 1} : tensor<[n, 40], f32>\n  %5 = matmul(%4, %1) : tensor<[n, 40], f32>\n"
+                  "  yield(%5, %3)\n} outputs \"y\", \"z\"\n");
+  const auto reduce = [&](std::string_view check, std::string_view out) {
+    return opt({"--reduce", concat("--check=", check), path, "-o", folder / out});
+  };
+  const CommandResult result = reduce("! grep -q softmax", "small.rtxir");
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(result.err.starts_with("       5 operations\n"));
+  CHECK(contains(result.err, "       1 operations: "));
+  CHECK(read_text_file(folder / "small.rtxir", 1 << 16).value() ==
+        "rtxir 1\nstage imported\n\nfunc @main(%0 \"in1\": tensor<[1, 1], f32>) {\n"
+        "  %1 = softmax(%0) {axis = 1} : tensor<[1, 1], f32>\n  yield(%0)\n} outputs \"z\"\n");
+  // The exit code tells failures apart, and weights go along.
+  REQUIRE(reduce("f() { grep -q 'matmul' \"$1\" && exit 3; exit 0; }; f", "product.rtxir").exit_code == 0);
+  CHECK(contains(read_text_file(folder / "product.rtxir", 1 << 16).value(), "matmul"));
+  REQUIRE(reduce("f() { grep -q 'weight()' \"$1\" && test -s \"${1%.rtxir}.safetensors\" && exit 3; exit 0; }; f",
+                 "weight.rtxir")
+              .exit_code == 0);
+  CHECK(fs::exists(folder / "weight.safetensors"));
+  CHECK(opt({folder / "weight.rtxir"}).exit_code == 0);
+}
+
+TEST_CASE("--reduce refuses what does not fail and commands that cannot be run") {
+  TempFolder folder;
+  const std::string path = folder.file("m.rtxir", doubled);
+  const CommandResult fine = opt({"--reduce", "--passes=canonical,optimize", path, "-o", folder / "o.rtxir"});
+  CHECK(fine.exit_code == 2);
+  CHECK(contains(fine.err, "[RTX-E016]"));
+  CHECK_FALSE(fs::exists(folder / "o.rtxir"));
+  const CommandResult missing = opt({"--reduce", "--check=/no/such/program", path});
+  CHECK(missing.exit_code == 2);
+  CHECK(contains(missing.err, "[RTX-E017]"));
 }
 
 }  // namespace

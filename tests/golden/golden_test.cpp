@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -15,13 +14,12 @@
 #include "ir/text.h"
 #include "passes/pipeline.h"
 #include "tests/equivalence.h"
+#include "tests/golden/golden_check.h"
 
 namespace rtx::testing {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::string_view expect_line = "# expect:";
 
 std::string golden_folder(std::string_view name) { return concat(RTX_TEST_DIR, "/golden/", name); }
 
@@ -36,96 +34,13 @@ std::vector<std::string> files_in(const std::string& folder) {
 
 std::string read(const std::string& path) { return read_text_file(path, int64_t{1} << 24).value(); }
 
-bool blessing() {
-  const char* value = std::getenv("RTX_BLESS");
-  return value && std::strcmp(value, "1") == 0;
-}
-
-std::vector<std::string> lines_of(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    size_t end = text.find('\n');
-    lines.emplace_back(text.substr(0, end));
-    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
-  }
-  return lines;
-}
-
-// A line diff by longest common subsequence; the texts are short.
-std::string diff(const std::string& expected, const std::string& got) {
-  std::vector<std::string> a = lines_of(expected), b = lines_of(got);
-  std::vector<std::vector<int>> longest(a.size() + 1, std::vector<int>(b.size() + 1, 0));
-  for (size_t i = a.size(); i-- > 0;) {
-    for (size_t j = b.size(); j-- > 0;) {
-      longest[i][j] = a[i] == b[j] ? longest[i + 1][j + 1] + 1 : std::max(longest[i + 1][j], longest[i][j + 1]);
-    }
-  }
-  std::string text;
-  for (size_t i = 0, j = 0; i < a.size() || j < b.size();) {
-    if (i < a.size() && j < b.size() && a[i] == b[j]) {
-      text += concat("  ", a[i], "\n");
-      ++i, ++j;
-    } else if (j == b.size() || (i < a.size() && longest[i + 1][j] >= longest[i][j + 1])) {
-      text += concat("- ", a[i++], "\n");
-    } else {
-      text += concat("+ ", b[j++], "\n");
-    }
-  }
-  return text;
-}
-
-// The first line says why the case exists.
-bool has_reason(const std::string& text) { return text.starts_with("# ") && text.find('\n') > 12; }
-
-// "# half: bf16" and "# keep-fp32: GLOB" before the module are options of convert_precision.
-PassContext context_of(std::string_view text) {
-  PassContext context;
-  for (const std::string& line : lines_of(text)) {
-    if (line.starts_with("# half: ")) context.half = *parse_dtype(line.substr(8));
-    if (line.starts_with("# keep-fp32: ")) context.keep_f32.push_back(line.substr(13));
-  }
-  return context;
-}
-
-void check_pass_file(const std::string& path, const std::string& pass, double tolerance) {
-  std::string text = read(path);
-  size_t split = text.find(expect_line);
-  std::string input = text.substr(0, split);
-  CHECK_MESSAGE(has_reason(text), path, ": the first line must say why the case exists");
-
-  auto module = parse_module(input, path);
-  REQUIRE_MESSAGE(module, to_string(module.error().first()));
-  fill_weights(**module);
-  std::unique_ptr<Module> before = (*module)->clone();
-  Result<std::vector<std::string>> passes = parse_pass_list(pass);
-  PipelineOptions options;
-  options.round_trip = true;
-  options.context = context_of(input);
-  auto report = run_pipeline(**module, *passes, options);
-  REQUIRE_MESSAGE(report, to_string(report.error().first()));
-
-  std::string output = print(**module);
-  std::string result =
-      output == print(*before) ? concat(input, expect_line, " unchanged\n") : concat(input, expect_line, "\n", output);
-  // Before blessing: what computes something else is never an expected output.
-  const bool narrow = input.find("f16>") != std::string::npos;  // one rounding in place of several
-  std::optional<std::string> difference =
-      find_difference(*before, **module, 1, narrow && tolerance < 1e-3 ? 500 * tolerance : tolerance);
-  REQUIRE_MESSAGE(!difference, path, ": the pass changes what is computed: ", difference.value_or(""));
-  if (result == text) return;
-  if (blessing()) {
-    REQUIRE(write_file(path, result));
-    return;
-  }
-  FAIL_CHECK(path, " differs:\n", diff(text, result), "to accept: RTX_BLESS=1 ctest --preset dev -L golden");
-}
-
 void check_pass_folder(const std::string& pass, double tolerance = 0) {
   std::vector<std::string> paths = files_in(golden_folder(pass));
   CHECK(!paths.empty());
   for (const std::string& path : paths) {
     CAPTURE(path);
-    check_pass_file(path, pass, tolerance);
+    const std::string failure = check_pass_file(path, run_passes(pass), tolerance, blessing()).value_or("");
+    CHECK_MESSAGE(failure == "", failure);
   }
 }
 

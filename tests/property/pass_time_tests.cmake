@@ -1,1 +1,1 @@
-rtx_add_test(property_pass_time property/pass_time_test.cpp equivalence.cpp LABEL property LINKS rtx_codegen)
+rtx_add_test(property_pass_time property/pass_time_test.cpp LABEL property LINKS rtx_codegen)

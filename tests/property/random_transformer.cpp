@@ -230,7 +230,7 @@ class Generator {
       case 3:
         return reshape(make(Op::abs, {reshape(x, {b() * s(), width})}), {b(), s(), width});
       default:
-        return make(Op::sub, {x, reduce(Op::reduce_mean, x, 1)});
+        return make(Op::sub, {x, make(Op::mul, {reduce(Op::reduce_mean, x, 1), number(0.5, x)})});
     }
   }
 
@@ -266,8 +266,10 @@ class Generator {
 
   // [1, 1, s, keys], bool: causal, or a sliding window, or neither.
   Value* causal_mask() {
-    const int64_t kind = random_.between(0, 3);
+    int64_t kind = random_.between(0, 3);
     if (kind == 0) return nullptr;
+    // Where a finite number is added, no row may be left with nothing but keys that have it.
+    if (kind == 3 && mask_ && mask_->type.dtype != DType::boolean) kind = 2;
     const bool odd = near_miss();
     sees_nothing_ = false;
     Value* i = positions(4, 2, s(), has_past_ && !odd ? Dim::symbol("p") : Dim(0));

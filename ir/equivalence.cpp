@@ -1,4 +1,4 @@
-#include "tests/equivalence.h"
+#include "ir/equivalence.h"
 
 #include <cmath>
 #include <limits>
@@ -7,7 +7,7 @@
 #include "ir/evaluate.h"
 #include "ir/text.h"
 
-namespace rtx::testing {
+namespace rtx {
 
 uint64_t Random::next() {
   uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
@@ -132,14 +132,17 @@ std::optional<std::string> describe_difference(const Tensor& before, const Tenso
   return where;
 }
 
-std::optional<std::string> find_difference(const Module& before, const Module& after, uint64_t seed, double tolerance,
-                                           int rounds, const AdjustInput& adjust) {
-  if (before.functions.size() != after.functions.size()) return "the number of functions differs";
+std::optional<Difference> difference_of(const Module& before, const Module& after, uint64_t seed, double tolerance,
+                                        int rounds, const AdjustInput& adjust) {
+  using Kind = Difference::Kind;
+  if (before.functions.size() != after.functions.size())
+    return Difference{Kind::interface, "the number of functions differs"};
   Random random(seed);
   for (const auto& function : before.functions) {
     const Function* changed = after.find(function->name);
-    if (!changed) return concat("function '", function->name, "' is gone");
-    if (changed->output_names != function->output_names) return concat("outputs of '", function->name, "' differ");
+    if (!changed) return Difference{Kind::interface, concat("function '", function->name, "' is gone")};
+    if (changed->output_names != function->output_names)
+      return Difference{Kind::interface, concat("outputs of '", function->name, "' differ")};
     int evaluated = 0;
     std::string last_error;
     for (int round = 0; round < rounds; ++round) {
@@ -154,17 +157,31 @@ std::optional<std::string> find_difference(const Module& before, const Module& a
       }
       ++evaluated;
       Result<std::vector<Tensor>> got = evaluate(*changed, *inputs, *after.weights, after.symbols);
-      if (!got) return concat("evaluation fails after the change: ", to_string(got.error().first()));
+      if (!got) {
+        return Difference{Kind::after_fails,
+                          concat("evaluation fails after the change: ", to_string(got.error().first()))};
+      }
       for (size_t i = 0; i < expected->size(); ++i) {
         if (const auto where = describe_difference((*expected)[i], (*got)[i], tolerance)) {
-          return concat("output \"", function->output_names[i], "\" of '", function->name, "' in round ", round,
-                        " of seed ", static_cast<int64_t>(seed), ": ", *where);
+          return Difference{Kind::output,
+                            concat("output \"", function->output_names[i], "\" of '", function->name, "' in round ",
+                                   round, " of seed ", static_cast<int64_t>(seed), ": ", *where)};
         }
       }
     }
-    if (evaluated == 0) return concat("function '", function->name, "' could not be evaluated: ", last_error);
+    if (evaluated == 0) {
+      return Difference{Kind::not_evaluated,
+                        concat("function '", function->name, "' could not be evaluated: ", last_error)};
+    }
   }
   return std::nullopt;
 }
 
-}  // namespace rtx::testing
+std::optional<std::string> find_difference(const Module& before, const Module& after, uint64_t seed, double tolerance,
+                                           int rounds, const AdjustInput& adjust) {
+  std::optional<Difference> difference = difference_of(before, after, seed, tolerance, rounds, adjust);
+  if (!difference) return std::nullopt;
+  return std::move(difference->text);
+}
+
+}  // namespace rtx
