@@ -293,7 +293,7 @@ TEST_CASE("row-major products come out of the column-major library in every layo
         }
 }
 
-TEST_CASE("a product adds the bias of its columns and a residual; operands that are not there are refused") {
+TEST_CASE("a product adds the bias of its columns and a residual, and operands that are not there are refused") {
   FakeCuda cuda;
   const auto device = CudaDevice::open(cuda.driver(), 0, {.cublaslt_path = {}, .cublaslt = cuda.cublaslt()}).value();
   const auto stream = device->create_stream().value();
