@@ -143,12 +143,27 @@ bool AttentionEmitter::skips_unseen() const {
   return attributes.real("fill") <= -1e30 && parts_.operation->operand_count() == 3 && sees_own;
 }
 
-void AttentionEmitter::begin(KernelPlan& plan, int row_tile, int key_tile) {
+void AttentionEmitter::declare_query() {
+  const std::string type(writer_.index_type()), group = writer_.dim(parts_.group);
+  writer_.line(concat("const ", type, " query = ", KernelWriter::divide("row", group), ";"));
+  writer_.line(
+      concat("const ", type, " head = ",
+             KernelWriter::add(KernelWriter::multiply("kv_head", group), KernelWriter::remainder("row", group)), ";"));
+}
+
+void AttentionEmitter::begin(KernelPlan& plan, int row_tile, int key_tile, const Dim& parts, int part_keys) {
   plan.launch.emplace();
   const Dim tiles = ceildiv(parts_.rows, Dim(row_tile));
-  plan.launch->grid[0] = tiles * parts_.kv_heads * parts_.batch;
+  plan.launch->grid[0] = tiles * parts_.kv_heads * parts_.batch * parts;
   const std::string type(writer_.index_type());
-  const std::string block = concat("(", type, ")blockIdx.x"), tile_count = writer_.dim(tiles);
+  std::string block = concat("(", type, ")blockIdx.x");
+  if (!parts.is(1)) {
+    const std::string count = writer_.dim(parts);
+    writer_.line(concat("const ", type, " split = ", KernelWriter::remainder(block, count),
+                        ", row_group = ", KernelWriter::divide(block, count), ";"));
+    block = "row_group";
+  }
+  const std::string tile_count = writer_.dim(tiles);
   const std::string head = KernelWriter::divide(block, tile_count), kv_heads = writer_.dim(parts_.kv_heads);
   // Of causal rows the last ones have the most keys: they come first.
   const std::string tile = KernelWriter::remainder(block, tile_count);
@@ -178,6 +193,13 @@ void AttentionEmitter::begin(KernelPlan& plan, int row_tile, int key_tile) {
       first = concat("(", size, " == 0 ? 0 : rtx_bounded(", KernelWriter::divide("tile_row", group), " + ", offset,
                      " - ", size, " + 1, keys)) / ", key_tile, " * ", key_tile);
     }
+  }
+  if (!parts.is(1)) {
+    writer_.line(concat("const ", type, " seen_begin = ", first, ", seen_end = ", end, ";"));
+    writer_.line(
+        concat("const ", type, " part_begin = split * ", part_keys, ", part_end = part_begin + ", part_keys, ";"));
+    first = "seen_begin > part_begin ? seen_begin : part_begin";
+    end = "seen_end < part_end ? seen_end : part_end";
   }
   writer_.line(concat("const ", type, " key_begin = ", first, ";"));
   writer_.line(concat("const ", type, " key_end = ", end, ";"));

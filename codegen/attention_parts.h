@@ -49,8 +49,11 @@ class AttentionEmitter {
       : writer_(writer), parts_(parts), unit_(unit), emitter_(writer, body) {}
 
   // Declares tile_row (the first row of this block), kv_head, batch, key_begin and key_end (the keys that some row of
-  // the block may see, or all where unseen ones count). One block for `row_tile` rows of a kv head.
-  void begin(KernelPlan& plan, int row_tile, int key_tile);
+  // the block may see, or all where unseen ones count). One block for `row_tile` rows of a kv head and, where the keys
+  // come in more than one part of `part_keys`, one of `parts`; then also row_group and split, its number in each.
+  void begin(KernelPlan& plan, int row_tile, int key_tile, const Dim& parts = 1, int part_keys = 0);
+  // Declares query and head of `row`, a name.
+  void declare_query();
   // Declares open_begin and open_end: no limit touches a tile of keys in this range, for any row of the block.
   void declare_open_keys(int row_tile);
   // Declares arrays of `count`: query_of, head_of, first_key and end_key (keys outside are not seen), of row tile_row +
@@ -64,6 +67,7 @@ class AttentionEmitter {
   // Statements that add the masks to x, the score of row r (a name or number) and key j, which lies below `keys`.
   // `seen`: an expression for what look_at_key_masks found; empty where those masks are to be looked at here.
   void mask_score(const std::string& r, const std::string& seen = "");
+  static std::string lowest() { return "__uint_as_float(0xff800000u)"; }  // -inf
   // The weight of score x at the maximum `base`, as a call of the prelude's exp2.
   std::string weight(const std::string& x, const std::string& base);
   // `y`, what a row adds up to, where `total` says that there is something to add up; else 0.

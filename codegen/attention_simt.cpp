@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "codegen/attention_forms.h"
+#include "codegen/attention_split.h"
 #include "codegen/emit/c_types.h"
 #include "codegen/plan_common.h"
 
@@ -34,10 +35,10 @@ struct Tiles {
   }
 };
 
-Tiles tiles_of(const AttentionParts& parts) {
+Tiles tiles_of(const AttentionParts& parts, bool split) {
   const int longest = std::max(parts.size, parts.value_size);
   Tiles tiles = {};
-  tiles.thread_rows = longest <= 64 ? 4 : longest <= 128 ? 2 : 1;
+  tiles.thread_rows = split ? 1 : longest <= 64 ? 4 : longest <= 128 ? 2 : 1;
   tiles.thread_keys = longest <= 128 ? 4 : 2;
   tiles.size4 = (parts.size + 3) / 4 | 1;  // odd: lines start in different banks
   tiles.value_parts = (parts.value_size + 4 * columns - 1) / (4 * columns);
@@ -49,12 +50,18 @@ Tiles tiles_of(const AttentionParts& parts) {
 
 class SerialEmitter {
  public:
-  SerialEmitter(KernelWriter& writer, const Block& body, const AttentionParts& parts, const Tiles& tiles)
-      : writer_(writer), parts_(parts), tiles_(tiles), common_(writer, body, parts), type_(writer.index_type()) {}
+  SerialEmitter(KernelWriter& writer, const Block& body, const AttentionParts& parts, const Tiles& tiles, bool split)
+      : writer_(writer),
+        parts_(parts),
+        tiles_(tiles),
+        is_split_(split),
+        common_(writer, body, parts),
+        split_(writer, parts, common_, tiles.rows(), threads),
+        type_(writer.index_type()) {}
 
   void emit(KernelPlan& plan) {
     word_ = vector_type(writer_, DType::f32, 4);
-    common_.begin(plan, tiles_.rows(), tiles_.keys());
+    common_.begin(plan, tiles_.rows(), tiles_.keys(), is_split_ ? split_.count() : Dim(1), SplitEmitter::keys);
     plan.launch->block = {threads, 1, 1};
     writer_.set_blocks_per_sm(2);
     writer_.line(concat("__shared__ ", word_, " q_tile[", tiles_.q_words(), "];"));
@@ -67,6 +74,7 @@ class SerialEmitter {
     writer_.line(concat("__shared__ float weights[", tiles_.rows() * (tiles_.keys() + 1), "];"));
     writer_.line(concat("const int column = (int)threadIdx.x % ", columns, ", line = (int)threadIdx.x / ", columns,
                         " * ", tiles_.thread_rows, ";"));
+    if (is_split_) split_.begin(*plan.launch);
     common_.declare_rows(tiles_.thread_rows, "line + r");
     load_queries();
     writer_.line(concat(word_, " acc[", tiles_.thread_rows, "][", tiles_.value_parts, "];"));
@@ -92,10 +100,11 @@ class SerialEmitter {
     add_values();
     writer_.close();
     store();
+    if (is_split_) split_.join();
   }
 
  private:
-  static std::string lowest() { return "__uint_as_float(0xff800000u)"; }
+  static std::string lowest() { return AttentionEmitter::lowest(); }
 
   template <typename Body>
   void unrolled(const std::string& name, int count, Body body) {
@@ -257,8 +266,13 @@ class SerialEmitter {
         each_element([&] {
           writer_.line(concat("const int d = (column + c * ", columns, ") * 4 + e;"));
           writer_.open(concat("if (d < ", parts_.value_size, ") {"));
-          writer_.line(concat("const float y = ", common_.guarded("acc[r][c].e[e] / total[r]", "total[r]"), ";"));
-          store_result(writer_, 0, parts_.dtype, common_.index(parts_.out, "head_of[r]", "query_of[r]", "d"), "y");
+          if (is_split_) {
+            writer_.line("const int at = line + r;");
+            split_.store("acc[r][c].e[e]", "top[r]", "total[r]");
+          } else {
+            writer_.line(concat("const float y = ", common_.guarded("acc[r][c].e[e] / total[r]", "total[r]"), ";"));
+            store_result(writer_, 0, parts_.dtype, common_.index(parts_.out, "head_of[r]", "query_of[r]", "d"), "y");
+          }
           writer_.close();
         });
       });
@@ -269,17 +283,20 @@ class SerialEmitter {
   KernelWriter& writer_;
   const AttentionParts& parts_;
   const Tiles& tiles_;
+  bool is_split_;
   AttentionEmitter common_;
+  SplitEmitter split_;
   std::string type_, word_;
 };
 
 }  // namespace
 
-std::string emit_simt_attention(KernelPlan& plan, KernelWriter& writer, const Block& body,
-                                const AttentionParts& parts) {
-  const Tiles tiles = tiles_of(parts);
-  SerialEmitter(writer, body, parts, tiles).emit(plan);
-  return concat("simt.q", tiles.rows(), "k", tiles.keys());
+std::string emit_simt_attention(KernelPlan& plan, KernelWriter& writer, const Block& body, const AttentionParts& parts,
+                                bool split) {
+  const Tiles tiles = tiles_of(parts, split);
+  SerialEmitter(writer, body, parts, tiles, split).emit(plan);
+  const std::string cut = split ? concat(".split", SplitEmitter::keys) : std::string();
+  return concat("simt.q", tiles.rows(), "k", tiles.keys(), cut);
 }
 
 }  // namespace rtx::codegen

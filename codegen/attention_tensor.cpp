@@ -20,15 +20,19 @@
 
 #include "base/text.h"
 #include "codegen/attention_forms.h"
+#include "codegen/attention_split.h"
+#include "codegen/attention_tensor_text.h"
 #include "codegen/emit/c_types.h"
 #include "codegen/emit/text_template.h"
 #include "codegen/plan_common.h"
 #include "codegen/representative_values.h"
 
 namespace rtx::codegen {
+
+using namespace attention_text;
+
 namespace {
 
-constexpr int warps = 4, threads = 32 * warps;
 constexpr int static_shared_bytes = 48 << 10;  // more is dynamic
 constexpr int chunk_elements = 8;              // of 16 bytes
 // A GPU wants two blocks for each of its 132 (H200) to 170 (RTX 5090) multiprocessors.
@@ -50,7 +54,9 @@ struct Layout {
   int k_tile, v_tile, q_at, v_at, elements;
 
   Layout(const AttentionParts& parts, const TensorTile& tile)
-      : depth(whole_steps(parts.size)), width(whole_steps(parts.value_size)), rows(tile.rows_a_warp * warps) {
+      : depth(whole_steps(parts.size)),
+        width(whole_steps(parts.value_size)),
+        rows(tile.split ? 16 : tile.rows_a_warp * tile.warps) {
     k_tile = tile_elements(tile.keys, depth);
     v_tile = tile_elements(tile.keys, width);
     const int q_tile = tile_elements(rows, depth);
@@ -58,138 +64,12 @@ struct Layout {
     const int v_last = 2 * k_tile + (tile.value_stages - 1) * v_tile;
     q_at = tile.q_in_registers ? k_tile : v_last + v_tile;
     v_at = tile.q_in_registers && tile.value_stages == 2 ? std::max(v_last, q_at + q_tile) : v_last;
-    elements = std::max({v_at + v_tile, q_at + q_tile, tile_elements(rows, width)});
+    // What the warps put together at the end: their rows, or f32 sums with a maximum and a total each (leave_text).
+    const int last = tile.split ? 2 * tile.warps * 16 * (width + 8 + 2) : tile_elements(rows, width);
+    elements = std::max({v_at + v_tile, q_at + q_tile, last});
   }
   int bytes() const { return 2 * elements; }
 };
-
-constexpr std::string_view begin_text =
-    R"(constexpr int row_parts = $row_parts$, key_tile = $key_tile$, threads = $threads$;
-constexpr int depth = $depth$, width = $width$, k_line = $k_line$, v_line = $v_line$;  // of q and k, of v; in memory
-$shared$;
-const int lane = (int)threadIdx.x % 32, warp_row = (int)threadIdx.x / 32 * (16 * row_parts);
-const int line = warp_row + lane / 4, pair = lane % 4 * 2;
-// Where this thread finds its line of the first 16 x 16 elements.
-const int q_first = $q_at$ + rtx_place<depth / 8>(warp_row + lane % 16, lane / 16) * 8;
-const int k_first = rtx_place<depth / 8>(lane / 16 * 8 + lane % 8, lane / 8 % 2) * 8;
-const int v_first = rtx_place<width / 8>(lane % 16, lane / 16) * 8;
-)";
-
-// An exchange of chunks changes three bits of their number at most.
-constexpr std::string_view along_text =
-    R"(// From the place of a chunk, the first or second of its row, to that of the one 16 * step elements further.
-template <int chunks>
-__device__ __forceinline__ int rtx_along(int place, int step) {
-  if (chunks % 8 == 0) return (place ^ step % 4 * 16) + step / 4 * 64;
-  return chunks == 4 ? place ^ step * 16 : place + step * 16;
-})";
-
-constexpr std::string_view registers_text = R"(float acc[row_parts][width / 8][4] = {};
-float top[2 * row_parts], total[2 * row_parts];
-#pragma unroll
-for (int r = 0; r < 2 * row_parts; ++r) {
-  top[r] = $lowest$;
-  total[r] = 0.0f;
-}
-)";
-
-constexpr std::string_view load_q_text = R"(#pragma unroll
-for (int p = 0; p < row_parts; ++p) {
-#pragma unroll
-  for (int d = 0; d < depth / 16; ++d) {
-    rtx_load_tiles(q[p][d], shared + rtx_along<depth / 8>(q_first, d) + p * 16 * k_line);
-  }
-}
-)";
-
-constexpr std::string_view keys_text = R"(float s[row_parts][key_tile / 8][4] = {};
-const int k_now = k_first + stage * $k_tile$;
-#pragma unroll$steps$
-for (int d = 0; d < depth / 16; ++d) {
-$load_q$#pragma unroll
-  for (int n = 0; n < key_tile / 16; ++n) {
-    unsigned k[4];
-    rtx_load_tiles(k, shared + rtx_along<depth / 8>(k_now, d) + n * 16 * k_line);
-#pragma unroll
-    for (int p = 0; p < row_parts; ++p) {
-      $mma$(s[p][2 * n], q[p]$at$, k);
-      $mma$(s[p][2 * n + 1], q[p]$at$, k + 2);
-    }
-  }
-}
-)";
-constexpr std::string_view load_q_step_text = R"(  unsigned q[row_parts][4];
-#pragma unroll
-  for (int p = 0; p < row_parts; ++p) {
-    rtx_load_tiles(q[p], shared + rtx_along<depth / 8>(q_first, d) + p * 16 * k_line);
-  }
-)";
-
-constexpr std::string_view weigh_text = R"(#pragma unroll
-for (int r = 0; r < 2 * row_parts; ++r) {
-  float best = top[r];
-#pragma unroll
-  for (int n = 0; n < key_tile / 8; ++n) best = fmaxf(best, fmaxf(s[r / 2][n][r % 2 * 2], s[r / 2][n][r % 2 * 2 + 1]));
-  best = fmaxf(best, __shfl_xor_sync(0xffffffffu, best, 1));
-  best = fmaxf(best, __shfl_xor_sync(0xffffffffu, best, 2));
-  const float base = best == $lowest$ ? 0.0f : best;
-  const float fade = $fade$;
-  float sum = 0.0f;
-#pragma unroll
-  for (int n = 0; n < key_tile / 8; ++n) {
-#pragma unroll
-    for (int e = r % 2 * 2; e < r % 2 * 2 + 2; ++e) {
-      s[r / 2][n][e] = $weight$;
-      sum += s[r / 2][n][e];
-    }
-  }
-  top[r] = best;
-  total[r] = total[r] * fade + sum;
-#pragma unroll
-  for (int n = 0; n < width / 8; ++n) {
-    acc[r / 2][n][r % 2 * 2] *= fade;
-    acc[r / 2][n][r % 2 * 2 + 1] *= fade;
-  }
-}
-)";
-
-constexpr std::string_view values_text = R"(const int v_now = v_first + $v_now$;
-#pragma unroll
-for (int n = 0; n < key_tile / 16; ++n) {
-  unsigned w[row_parts][4];
-#pragma unroll
-  for (int p = 0; p < row_parts; ++p) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) w[p][i] = $pack$(s[p][2 * n + i / 2][i % 2 * 2], s[p][2 * n + i / 2][i % 2 * 2 + 1]);
-  }
-#pragma unroll
-  for (int d = 0; d < width / 16; ++d) {
-    unsigned v[4];
-    rtx_load_tiles_transposed(v, shared + rtx_along<width / 8>(v_now, d) + n * 16 * v_line);
-#pragma unroll
-    for (int p = 0; p < row_parts; ++p) {
-      $mma$(acc[p][2 * d], w[p], v);
-      $mma$(acc[p][2 * d + 1], w[p], v + 2);
-    }
-  }
-}
-)";
-
-// Each warp brings its rows together in shared memory, from where they go to memory in whole chunks.
-constexpr std::string_view gather_text = R"(__syncthreads();
-#pragma unroll
-for (int r = 0; r < 2 * row_parts; ++r) {
-  total[r] += __shfl_xor_sync(0xffffffffu, total[r], 1);
-  total[r] += __shfl_xor_sync(0xffffffffu, total[r], 2);
-  const float share = 1.0f / total[r];
-#pragma unroll
-  for (int n = 0; n < width / 8; ++n) {
-    const float low = acc[r / 2][n][r % 2 * 2] * share, high = acc[r / 2][n][r % 2 * 2 + 1] * share;
-    *(unsigned*)(shared + rtx_place<width / 8>(line + r * 8, n) * 8 + pair) = $pack$($low$, $high$);
-  }
-}
-__syncwarp();
-)";
 
 class TensorEmitter {
  public:
@@ -199,6 +79,7 @@ class TensorEmitter {
         tile_(tile),
         layout_(parts, tile),
         common_(writer, body, parts, unit_of(parts)),
+        split_(writer, parts, common_, layout_.rows, threads()),
         index_(writer.index_type()) {}
 
   void emit(KernelPlan& plan) {
@@ -208,8 +89,8 @@ class TensorEmitter {
     writer_.declare(std::string(along_text));
     mma_ = writer_.call(concat("rtx_mma_", to_string(parts_.dtype)));
     pack_ = writer_.call(concat("rtx_pack_", to_string(parts_.dtype)));
-    common_.begin(plan, layout_.rows, tile_.keys);
-    plan.launch->block = {threads, 1, 1};
+    common_.begin(plan, layout_.rows, tile_.keys, tile_.split ? split_.count() : Dim(1), SplitEmitter::keys);
+    plan.launch->block = {threads(), 1, 1};
     writer_.set_blocks_per_sm(tile_.blocks_per_sm);
     const bool is_static = layout_.bytes() <= static_shared_bytes;
     if (!is_static) plan.launch->shared_bytes = layout_.bytes();
@@ -217,7 +98,10 @@ class TensorEmitter {
     writer_.lines(
         fill(begin_text, {{"row_parts", concat(row_parts())},
                           {"key_tile", concat(tile_.keys)},
-                          {"threads", concat(threads)},
+                          {"warps", concat(tile_.warps)},
+                          {"key_part", concat(tile_.split ? 16 : tile_.keys)},
+                          {"warp_row", tile_.split ? "0" : "warp * (16 * row_parts)"},
+                          {"warp_key", tile_.split ? "warp * 16" : "0"},
                           {"depth", concat(layout_.depth)},
                           {"width", concat(layout_.width)},
                           {"k_line", concat(tile_elements(1, layout_.depth))},
@@ -225,6 +109,7 @@ class TensorEmitter {
                           {"q_at", concat(layout_.q_at)},
                           {"shared", concat(is_static ? "" : "extern ",
                                             "__shared__ __align__(16) unsigned short shared[", count, "]")}}));
+    if (tile_.split) split_.begin(*plan.launch);
     common_.declare_open_keys(layout_.rows);
     if (common_.limits_keys() || common_.masks_scores()) common_.declare_rows(2 * row_parts(), "line + r * 8");
     declare_loads();
@@ -253,11 +138,12 @@ class TensorEmitter {
     }
     writer_.lines(fill(values_text, {{"v_now", v_place("stage")}, {"pack", pack_}, {"mma", mma_}}));
     writer_.close();
-    store();
+    tile_.split ? store_sums() : store();
   }
 
  private:
-  static std::string lowest() { return "__uint_as_float(0xff800000u)"; }
+  static std::string lowest() { return AttentionEmitter::lowest(); }
+  int threads() const { return 32 * tile_.warps; }
   int row_parts() const { return tile_.rows_a_warp / 16; }
   // The fragment of q for step d.
   std::string at() const { return tile_.q_in_registers ? "[d]" : ""; }
@@ -279,9 +165,9 @@ class TensorEmitter {
                     BeginLine begin_line) {
     const int chunks = padded / chunk_elements;
     writer_.open(concat("auto ", name, " = [&](unsigned short* to, ", index_, " first) {"));
-    const int at_once = threads / chunks;  // lines
+    const int at_once = threads() / chunks;  // lines
     writer_.line(concat("const int chunk = (int)threadIdx.x % ", chunks, ", line = (int)threadIdx.x / ", chunks, ";"));
-    if (threads % chunks != 0) writer_.line(concat("if (line >= ", at_once, ") return;"));
+    if (threads() % chunks != 0) writer_.line(concat("if (line >= ", at_once, ") return;"));
     writer_.line("#pragma unroll");
     writer_.open(concat("for (int i = 0; i < ", (lines + at_once - 1) / at_once, "; ++i) {"));
     writer_.line(concat("const int at = line + i * ", at_once, ";"));
@@ -330,20 +216,12 @@ class TensorEmitter {
   void declare_loads() {
     declare_load("load_q", layout_.rows, layout_.depth, parts_.size, parts_.q, [&] {
       writer_.line(concat("const ", index_, " row = first + at;"));
-      declare_query();
+      common_.declare_query();
       return Lines{parts_.q.pointer, concat("row < ", writer_.dim(parts_.rows)),
                    [&](const std::string& d) { return common_.index(parts_.q, "head", "query", concat("(", d, ")")); }};
     });
     declare_key_load("load_k", "k_base", layout_.depth, parts_.size, parts_.k);
     declare_key_load("load_v", "v_base", layout_.width, parts_.value_size, parts_.v);
-  }
-
-  void declare_query() {
-    const std::string group = writer_.dim(parts_.group);
-    writer_.line(concat("const ", index_, " query = ", KernelWriter::divide("row", group), ";"));
-    writer_.line(concat(
-        "const ", index_, " head = ",
-        KernelWriter::add(KernelWriter::multiply("kv_head", group), KernelWriter::remainder("row", group)), ";"));
   }
 
   void declare_key_load(const std::string& name, const std::string& base, int padded, int size,
@@ -374,6 +252,7 @@ class TensorEmitter {
     writer_.line("every &= seen[w];");
     writer_.line("seen[w] >>= pair;");
     writer_.close();
+    if (tile_.split) writer_.line("const unsigned mine = seen[warp_key / 32] >> warp_key % 32;");
     writer_.line("look(tile_key + key_tile);");
     if (common_.ignores_unseen()) writer_.line("if (any == 0) continue;");
   }
@@ -404,7 +283,7 @@ class TensorEmitter {
 
   template <typename Body>
   void each_score(Body body) {
-    for (const char* header : {"for (int r = 0; r < 2 * row_parts; ++r) {", "for (int n = 0; n < key_tile / 8; ++n) {",
+    for (const char* header : {"for (int r = 0; r < 2 * row_parts; ++r) {", "for (int n = 0; n < key_part / 8; ++n) {",
                                "for (int e = 0; e < 2; ++e) {"}) {
       writer_.line("#pragma unroll");
       writer_.open(header);
@@ -423,9 +302,10 @@ class TensorEmitter {
                           common_.masks_keys() ? " || every != ~0u" : "", ") {"));
     }
     each_score([&] {
-      writer_.line(concat("const ", index_, " place = tile_key + n * 8 + pair + e;"));
+      writer_.line(concat("const ", index_, " place = tile_key + warp_key + n * 8 + pair + e;"));
       writer_.line(concat("const ", index_, " j = place < keys ? place : keys - 1;"));
-      common_.mask_score("r", common_.masks_keys() ? "(seen[n / 4] >> (n % 4 * 8 + e) & 1)" : "");
+      const char* seen = tile_.split ? "(mine >> (n * 8 + e) & 1)" : "(seen[n / 4] >> (n % 4 * 8 + e) & 1)";
+      common_.mask_score("r", common_.masks_keys() ? seen : "");
       writer_.line(concat("if (place >= keys) x = ", lowest(), ";"));
     });
     if (!each) writer_.close();
@@ -442,7 +322,7 @@ class TensorEmitter {
     writer_.line(concat("const int at = warp_row + c / ", chunks, ", chunk = c % ", chunks, ";"));
     writer_.line(concat("const ", index_, " row = tile_row + at;"));
     writer_.line(concat("if (c >= ", tile_.rows_a_warp * chunks, " || row >= ", writer_.dim(parts_.rows), ") break;"));
-    declare_query();
+    common_.declare_query();
     const std::string word = vector_type(writer_, parts_.dtype, chunk_elements);
     writer_.line(concat("const ", word, " word = *(const ", word, "*)(shared + rtx_place<width / 8>(at, chunk) * 8);"));
     if (AttentionEmitter::moves_vectors(parts_.out, parts_.value_size, chunk_elements)) {
@@ -458,24 +338,47 @@ class TensorEmitter {
     writer_.close();
   }
 
+  // The warps have sums over different keys of the same rows.
+  void store_sums() {
+    writer_.lines(leave_text);
+    writer_.open(concat("for (int e = (int)threadIdx.x; e < ", split_.rows() * parts_.value_size, "; e += threads) {"));
+    writer_.line(concat("const int at = e / ", parts_.value_size, ", d = e % ", parts_.value_size, ";"));
+    writer_.line(concat("if (tile_row + at >= ", writer_.dim(parts_.rows), ") break;"));
+    writer_.lines(fill(add_warps_text,
+                       {{"lowest", lowest()}, {"share", common_.weight("warp_tops[(i * 16 + at) * 2]", "base")}}));
+    split_.store("sum", "best", "all");
+    writer_.close();
+    split_.join();
+  }
+
   KernelWriter& writer_;
   const AttentionParts& parts_;
   const TensorTile& tile_;
   const Layout layout_;
   AttentionEmitter common_;
+  SplitEmitter split_;
   std::string index_, mma_, pack_;
 };
 
 }  // namespace
 
-TensorTile tensor_tile_of(const AttentionParts& parts, const SymbolRanges& symbols) {
+TensorTile tensor_tile_of(const AttentionParts& parts, const SymbolRanges& symbols, bool split) {
   const int longest = std::max(parts.size, parts.value_size);
-  TensorTile tile = {.rows_a_warp = 16, .keys = 64, .value_stages = 2, .q_in_registers = true, .blocks_per_sm = 2};
-  if (longest <= 64) {
+  TensorTile tile = {.split = split,
+                     .warps = 4,
+                     .rows_a_warp = 16,
+                     .keys = 64,
+                     .value_stages = 2,
+                     .q_in_registers = true,
+                     .blocks_per_sm = 2};
+  if (split) {
+    tile.blocks_per_sm = longest <= 64 ? 4 : longest <= 96 ? 3 : 2;
+    if (longest > 128) tile.warps = 2, tile.keys = 32, tile.blocks_per_sm = 4;
+  } else if (longest <= 64) {
     // Limits of more rows would not fit into registers, and a large block is seen in part only.
     const AttributeList& attributes = parts.operation->attributes;
     const bool limited = attributes.boolean("causal") || !attributes.dim("window").is(0);
-    const Dim blocks = parts.batch * parts.kv_heads * ceildiv(parts.rows, Dim(32 * warps));
+    const Dim blocks = parts.batch * parts.kv_heads * ceildiv(parts.rows, Dim(32 * tile.warps));
     const Result<int64_t> count = blocks.evaluate(representative_values(symbols));
     if (!limited && count && *count >= blocks_wanted) {
       tile.rows_a_warp = 32;
@@ -484,9 +387,9 @@ TensorTile tensor_tile_of(const AttentionParts& parts, const SymbolRanges& symbo
     }
   } else if (longest > 128) {
     tile.keys = 32;
-    tile.q_in_registers = longest <= 192;
+    if (longest > 192) tile.blocks_per_sm = 1;
   }
-  if (longest > 192) tile.blocks_per_sm = 1;
+  tile.q_in_registers = longest <= 192;
   if (Layout(parts, tile).bytes() > static_shared_bytes) tile.value_stages = 1;
   return tile;
 }
@@ -494,7 +397,8 @@ TensorTile tensor_tile_of(const AttentionParts& parts, const SymbolRanges& symbo
 std::string emit_tensor_attention(KernelPlan& plan, KernelWriter& writer, const Block& body,
                                   const AttentionParts& parts, const TensorTile& tile) {
   TensorEmitter(writer, body, parts, tile).emit(plan);
-  return concat("tensor.q", tile.rows_a_warp * warps, "k", tile.keys);
+  const std::string cut = tile.split ? concat(".split", SplitEmitter::keys) : std::string();
+  return concat("tensor.q", tile.split ? 16 : tile.rows_a_warp * tile.warps, "k", tile.keys, cut);
 }
 
 }  // namespace rtx::codegen

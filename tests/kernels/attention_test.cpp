@@ -16,8 +16,9 @@ namespace rtx::testing {
 namespace {
 
 const SymbolRanges symbols = {{"b", {0, 64, 0}}, {"q", {0, 4096, 0}}, {"k", {0, 4096, 0}}};
-// Planned for so much work that blocks are large.
+// Planned for so much work that blocks are large, and for so few queries that keys are cut into parts.
 const SymbolRanges many = {{"b", {0, 64, 64}}, {"q", {0, 4096, 4096}}, {"k", {0, 4096, 4096}}};
+const SymbolRanges short_step = {{"b", {0, 64, 1}}, {"q", {0, 4096, 1}}, {"k", {0, 4096, 4096}}};
 
 struct Case {
   unsigned seed = 0;
@@ -80,7 +81,7 @@ Case random_case(unsigned seed, DType dtype) {
   const bool square = draw.one_in(3);  // as many keys as queries
   c.values = {{"b", draw.of<int64_t>({1, 2})},
               {"q", draw.of<int64_t>({1, 5, 17, 40})},
-              {"k", draw.of<int64_t>({1, 9, 33, 70})}};
+              {"k", draw.of<int64_t>({1, 9, 33, 70, 300})}};
   if (draw.one_in(25)) c.values["k"] = 0;
   if (draw.one_in(25)) c.values["q"] = 0;
   if (draw.one_in(30)) c.values["b"] = 0;
@@ -173,7 +174,9 @@ TEST_CASE("attention kernels compute what the evaluator says, whatever the attri
   Emulator emulator;
   for (unsigned i = 0; i < 240; ++i) {
     Case c = random_case(1000 + 7 * i, i % 4 == 0 ? DType::f32 : i % 4 == 1 ? DType::bf16 : DType::f16);
-    Result<codegen::KernelPlan> plan = codegen::plan_attention(*c.body, {i % 2 == 0 ? symbols : many});
+    Result<codegen::KernelPlan> plan = codegen::plan_attention(*c.body, {i % 3 == 0   ? symbols
+                                                                         : i % 3 == 1 ? many
+                                                                                      : short_step});
     REQUIRE_MESSAGE(plan.ok(), "seed ", c.seed, ": ", to_string(plan.error().first()));
     CHECK(plan->determinism == package::Determinism::batch_invariant);
     c.kernel = emulator.add(*plan, *c.body);
@@ -309,6 +312,74 @@ TEST_CASE("attention on tensor cores is wrong without its waits, its limits or i
     Result<std::vector<Tensor>> got = emulator.run(i, operands, values);
     REQUIRE(got.ok());
     CHECK(difference(Case(), (*got)[0], (*want)[0]).empty() == (i == 0));
+  }
+}
+
+// Query heads in groups of 4, one query: f16 on tensor cores, f32 not.
+std::unique_ptr<Block> step_body(std::string_view dtype) {
+  auto type = [&](std::string_view heads, std::string_view length) {
+    return concat("tensor<[b, ", heads, ", ", length, ", 32], ", dtype, ">");
+  };
+  Result<std::unique_ptr<Block>> body = parse_body(
+      concat("(%0: ", type("8", "1"), ", %1: ", type("2", "k"), ", %2: ", type("2", "k"), ") {\n  %3 = attention(%0, ",
+             "%1, %2) {scale = 0.25, softcap = 0, causal = true, offset = k - 1, window = 0, fill = -inf, guard = ",
+             "false} : ", type("8", "1"), "\n  yield(%3)\n}\n"),
+      "body");
+  REQUIRE_MESSAGE(body.ok(), to_string(body.error().first()));
+  return std::move(body).value();
+}
+
+TEST_CASE("a step of one query has the same bits alone and in a batch, in parts of the keys that are added in order") {
+  if (!Emulator::available()) return;
+  Emulator emulator;
+  for (const char* dtype : {"f16", "f32"}) {
+    const auto body = step_body(dtype);
+    Result<codegen::KernelPlan> plan = codegen::plan_attention(*body, {symbols});
+    REQUIRE(plan.ok());
+    CHECK(plan->determinism == package::Determinism::batch_invariant);
+    CHECK(plan->key.tile == (dtype[1] == '1' ? "tensor.q16k64.split256.i32" : "simt.q16k32.split256.i32"));
+    const SymbolValues sizes = {{"b", 3}, {"k", 700}, {"q", 1}};
+    CHECK(*plan->launch->grid[0].evaluate(sizes) == 3 * 2 * 3);
+    CHECK(*plan->launch->counters.evaluate(sizes) == 3 * 2);
+    CHECK(*plan->launch->workspace_bytes.evaluate(sizes) == 3 * 2 * 3 * 4 * (32 + 2) * 4);
+    emulator.add(*plan, *body);
+    // The comparison sees when a part is left out.
+    std::string& text = plan->launch->text;
+    const size_t at = text.find("total += __ldcg");
+    REQUIRE(at != std::string::npos);
+    text.insert(at, "if (i == 0) continue;\n");
+    emulator.add(*plan, *body);
+  }
+  if (Result<void> built = emulator.build(); !built) FAIL(to_string(built.error().first()));
+  for (size_t kernel : {0, 2}) {
+    const auto body = step_body(kernel == 0 ? "f16" : "f32");
+    for (int64_t keys : {1, 255, 256, 257, 700}) {
+      CAPTURE(keys);
+      SymbolValues values = {{"b", 3}, {"k", keys}, {"q", 1}};
+      std::vector<Tensor> operands = operands_at(*body, values);
+      Result<std::vector<Tensor>> want = evaluate(*body, operands, values, nullptr);
+      Result<std::vector<Tensor>> batch = emulator.run(kernel, operands, values);
+      REQUIRE(want.ok());
+      REQUIRE_MESSAGE(batch.ok(), to_string(batch.error().first()));
+      CHECK(difference(Case(), (*batch)[0], (*want)[0]) == "");
+      if (keys == 700) {
+        Result<std::vector<Tensor>> broken = emulator.run(kernel + 1, operands, values);
+        REQUIRE(broken.ok());
+        CHECK(difference(Case(), (*broken)[0], (*want)[0]) != "");
+      }
+      // The last of the batch.
+      for (Tensor& operand : operands) {
+        const int64_t count = operand.element_count() / 3;
+        Tensor one(operand.dtype, {1, operand.shape[1], operand.shape[2], operand.shape[3]});
+        copy_elements(one, 0, operand, 2 * count, count);
+        operand = one;
+      }
+      values["b"] = 1;
+      Result<std::vector<Tensor>> alone = emulator.run(kernel, operands, values);
+      REQUIRE(alone.ok());
+      const size_t bytes = (*alone)[0].bytes.size();
+      CHECK(std::equal((*alone)[0].bytes.begin(), (*alone)[0].bytes.end(), (*batch)[0].bytes.begin() + 2 * bytes));
+    }
   }
 }
 

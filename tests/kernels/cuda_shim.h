@@ -186,6 +186,18 @@ T __shfl_xor_sync(unsigned, T value, int lanes) {
   return warp.of(warp.lane() ^ (unsigned)lanes);
 }
 
+// Blocks run one after the other, so that what one writes the next one sees.
+inline void __threadfence() {}
+inline unsigned atomicAdd(unsigned* address, unsigned value) {
+  const unsigned before = *address;
+  *address += value;
+  return before;
+}
+template <typename T>
+T __ldcg(const T* address) {
+  return *address;
+}
+
 inline unsigned __ballot_sync(unsigned, bool vote) {
   const shim::Exchange<bool> warp(vote);
   unsigned votes = 0;

@@ -23,8 +23,9 @@ struct Sample {
   DType dtype;
   int64_t size, value_size, group;
   Mask mask;
+  bool one_query = false;
   std::string name() const {
-    return concat(to_string(dtype), " ", size, "/", value_size, " x", group, " ",
+    return concat(one_query ? "one query " : "", to_string(dtype), " ", size, "/", value_size, " x", group, " ",
                   mask_names[static_cast<size_t>(mask)]);
   }
 };
@@ -35,19 +36,23 @@ std::unique_ptr<Block> body_of(const Sample& sample) {
   Builder builder(*body);
   const Dim b = Dim::symbol("b"), s = Dim::symbol("s");
   const int64_t kv_heads = 4, heads = kv_heads * sample.group;
-  auto operand = [&](int64_t count, int64_t size) {
-    Value* x = body->add_argument({sample.dtype, {b, s, Dim(count), Dim(size)}});
+  const Dim queries = sample.one_query ? Dim(1) : s;
+  auto operand = [&](const Dim& length, int64_t count, int64_t size) {
+    Value* x = body->add_argument({sample.dtype, {b, length, Dim(count), Dim(size)}});
     return *builder.value(Op::transpose, {x}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
   };
-  std::vector<Value*> operands = {operand(heads, sample.size), operand(kv_heads, sample.size),
-                                  operand(kv_heads, sample.value_size)};
+  std::vector<Value*> operands = {operand(queries, heads, sample.size), operand(s, kv_heads, sample.size),
+                                  operand(s, kv_heads, sample.value_size)};
   AttributeList attributes = {{"scale", 0.11}};
-  if (sample.mask == Mask::causal) attributes.set("causal", true);
+  if (sample.mask == Mask::causal) {
+    attributes.set("causal", true);
+    attributes.set("offset", s - queries);
+  }
   if (sample.mask == Mask::padding) {
     operands.push_back(body->add_argument({DType::boolean, {b, 1, 1, s}}));
     attributes.set("fill", -3.4028234663852886e38);
   }
-  if (sample.mask == Mask::bias) operands.push_back(body->add_argument({sample.dtype, {1, Dim(heads), s, s}}));
+  if (sample.mask == Mask::bias) operands.push_back(body->add_argument({sample.dtype, {1, Dim(heads), queries, s}}));
   Value* y = *builder.value(Op::attention, operands, attributes);
   y = *builder.value(Op::transpose, {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
   body->insert(nullptr, Op::yield, {y}, {}, {});
@@ -93,6 +98,8 @@ TEST_CASE("attention kernels assemble without spills and without a stack") {
          {DType::f16, 128, 128, 4, Mask::causal},
          {DType::f16, 256, 256, 1, Mask::bias},
          {DType::bf16, 80, 80, 1, Mask::none},
+         {DType::bf16, 128, 128, 4, Mask::causal, true},
+         {DType::f32, 64, 64, 1, Mask::none, true},
          {DType::f32, 64, 64, 1, Mask::padding},
          {DType::f32, 160, 160, 1, Mask::causal}},
         {"sm_80", "sm_90a", "sm_120"});
@@ -104,7 +111,8 @@ TEST_CASE("attention kernels of all sizes, types and masks assemble without spil
   for (DType dtype : {DType::f16, DType::f32}) {
     for (int64_t size : {32, 64, 80, 96, 128, 160, 192, 256}) {
       for (Mask mask : {Mask::none, Mask::causal, Mask::padding, Mask::bias})
-        samples.push_back({dtype, size, size, mask == Mask::causal ? 4 : 1, mask});
+        for (bool one_query : {false, true})
+          samples.push_back({dtype, size, size, mask == Mask::causal ? 4 : 1, mask, one_query});
     }
     samples.push_back({dtype, 192, 128, 1, Mask::causal});
     samples.push_back({dtype, 64, 256, 1, Mask::none});
