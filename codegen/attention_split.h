@@ -12,6 +12,7 @@ class SplitEmitter {
  public:
   // Parts of this many keys.
   static constexpr int keys = 256;
+  static constexpr int shared_bytes = 16;  // static, a block
 
   // The number of parts. 1: there is nothing to add up.
   static Dim parts_of(const AttentionParts& parts, const SymbolRanges& symbols);

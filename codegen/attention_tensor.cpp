@@ -7,13 +7,18 @@
 //
 // A block of 4 warps has 64 or 128 rows and walks tiles of 64 keys (32 for sizes above 128). Each warp has 16 or 32
 // rows whole: thread 4 g + c of it holds, of the scores, rows g and g + 8 of each 16 and keys 8 n + 2 c and the next,
-// which is also how it gives them to the second product. q stays in registers where there are enough. k comes in two
-// tiles that are filled in turn by asynchronous copies, v in two, or in one where that keeps the block below 48 KiB.
-// Tiles without a limit or an unseen key skip the masks; tiles that no row of the block sees are not visited.
+// which is also how it gives them to the second product. q stays in registers (size / 4 a thread and 16 rows) for sizes
+// up to 192, y takes value_size / 2, scores 32 or 16. k comes in two tiles that are filled in turn by asynchronous
+// copies, v in two, or in one where that keeps the block below 48 KiB: 16 bytes at a time where rows start at multiples
+// of that, else in parts of 8, 4 or 2. Tiles without a limit or an unseen key skip the masks; tiles that no row of the
+// block sees are not visited.
+//
+// For few rows (attention_split.h) a block has 16, which are packed from the queries and heads of a group, and the
+// warps have 16 keys each of a tile (2 warps where tiles have 32); they add up at the end, in their order.
 //
 // The bound is the rate of mma.sync, 4 keys size flops a row, where keys and sizes are large; the exponentials (one a
-// score) weigh as much for sizes of 64 and below. A row walks its keys in rising order in tiles that the sizes of a
-// head fix, so that its bits depend on nothing but the row.
+// score) weigh as much for sizes of 64 and below. For few rows it is reading k and v once. A row walks its keys in
+// rising order in tiles that the sizes of a head fix, so that its bits depend on nothing but the row and its keys.
 
 #include <algorithm>
 #include <functional>
@@ -92,7 +97,7 @@ class TensorEmitter {
     common_.begin(plan, layout_.rows, tile_.keys, tile_.split ? split_.count() : Dim(1), SplitEmitter::keys);
     plan.launch->block = {threads(), 1, 1};
     writer_.set_blocks_per_sm(tile_.blocks_per_sm);
-    const bool is_static = layout_.bytes() <= static_shared_bytes;
+    const bool is_static = layout_.bytes() + (tile_.split ? SplitEmitter::shared_bytes : 0) <= static_shared_bytes;
     if (!is_static) plan.launch->shared_bytes = layout_.bytes();
     const std::string count = is_static ? concat(layout_.elements) : "";
     writer_.lines(
@@ -252,7 +257,10 @@ class TensorEmitter {
     writer_.line("every &= seen[w];");
     writer_.line("seen[w] >>= pair;");
     writer_.close();
-    if (tile_.split) writer_.line("const unsigned mine = seen[warp_key / 32] >> warp_key % 32;");
+    if (tile_.split) {
+      writer_.line(concat("const unsigned mine = ",
+                          tile_.keys == 32 ? "seen[0]" : "(warp_key < 32 ? seen[0] : seen[1])", " >> warp_key % 32;"));
+    }
     writer_.line("look(tile_key + key_tile);");
     if (common_.ignores_unseen()) writer_.line("if (any == 0) continue;");
   }
@@ -303,7 +311,8 @@ class TensorEmitter {
     }
     each_score([&] {
       writer_.line(concat("const ", index_, " place = tile_key + warp_key + n * 8 + pair + e;"));
-      writer_.line(concat("const ", index_, " j = place < keys ? place : keys - 1;"));
+      if (common_.limits_keys() || common_.masks_scores())
+        writer_.line(concat("const ", index_, " j = place < keys ? place : keys - 1;"));
       const char* seen = tile_.split ? "(mine >> (n * 8 + e) & 1)" : "(seen[n / 4] >> (n % 4 * 8 + e) & 1)";
       common_.mask_score("r", common_.masks_keys() ? seen : "");
       writer_.line(concat("if (place >= keys) x = ", lowest(), ";"));

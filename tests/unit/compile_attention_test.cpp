@@ -108,7 +108,7 @@ TEST_CASE("attention kernels assemble without spills and without a stack") {
 // Some minutes: --no-skip.
 TEST_CASE("attention kernels of all sizes, types and masks assemble without spills" * doctest::skip()) {
   std::vector<Sample> samples;
-  for (DType dtype : {DType::f16, DType::f32}) {
+  for (DType dtype : {DType::f16, DType::bf16, DType::f32}) {
     for (int64_t size : {32, 64, 80, 96, 128, 160, 192, 256}) {
       for (Mask mask : {Mask::none, Mask::causal, Mask::padding, Mask::bias})
         for (bool one_query : {false, true})
