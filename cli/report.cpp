@@ -120,7 +120,7 @@ std::string program_section(const ReportInput& input, const Program& program) {
       "or to the share of the peak that its kind reaches. Areas grow with time.</p>\n" +
       roofline_svg(costs, input.gpu) + "</section>\n";
   out += "<section><h2>Arena over time</h2>\n" + memory_svg(manifest, program, input.symbols) + "</section>\n</div>\n";
-  out += "<h2>Steps, and why</h2>\n<p>Everything that was considered, with the reason.</p>\n" +
+  out += "<h2>Steps, and why</h2>\n<p>Everything that was considered, with the reason; " + choice_text() + ".</p>\n" +
          steps_section(input, program, costs);
   return out;
 }

@@ -35,10 +35,10 @@ void link_steps(const Manifest& manifest, const Program& program, std::vector<St
       const std::optional<size_t> producer = decision.operand ? cost.producer(*decision.operand) : std::nullopt;
       if (!producer) continue;
       std::vector<ReaderDecision>& readers = costs[*producer].readers;
-      // Two operands of one reader mostly have one reason.
-      const bool known = std::any_of(readers.begin(), readers.end(), [&](const ReaderDecision& other) {
-        return other.reader == cost.number && other.decision->reason == decision.reason;
-      });
+      // Two operands of one reader mostly have one reason; the decisions of a reader are neighbours.
+      bool known = false;
+      for (size_t i = readers.size(); i-- > 0 && readers[i].reader == cost.number && !known;)
+        known = readers[i].decision->reason == decision.reason;
       if (!known) readers.push_back({cost.number, &decision});
     }
     for (uint32_t result : cost.step->results) last_writer[place(result)] = cost.number;
@@ -151,6 +151,11 @@ Result<std::vector<int64_t>> planned_symbols(const Manifest& manifest, runtime::
   return runtime::choose_symbols(manifest, given);
 }
 
+std::string choice_text() {
+  const Gpu& gpu = package::reference_gpu();
+  return concat("choices by estimate were made for ", gpu.name, " (", gpu.arch, ") at the sizes planned for");
+}
+
 std::string time_text(double ns) {
   if (ns < 1e5) return fmt::format("{:.2f} us", ns / 1e3);
   return ns < 1e9 ? fmt::format("{:.2f} ms", ns / 1e6) : fmt::format("{:.2f} s", ns / 1e9);
@@ -171,6 +176,7 @@ Result<std::string> why_text(const Manifest& manifest, std::span<const int64_t> 
   std::string out;
   bool found = false;
   if (!manifest.tuning_table.empty()) out += concat("plans chosen by tuning table ", manifest.tuning_table, "\n");
+  out += concat(choice_text(), "\n");
   for (const Program& program : manifest.programs) {
     const std::vector<StepCost> costs = cost_steps(manifest, program, symbols, gpu);
     double total = 0;

@@ -44,6 +44,8 @@ std::string printable(std::string_view text);
 // The sizes that were planned for: `given`, else opt, else 128 brought into the range.
 Result<std::vector<int64_t>> planned_symbols(const package::Manifest& manifest, runtime::SymbolValues given);
 
+// What the verdicts "estimated slower" refer to, whatever GPU and sizes the estimates are shown for.
+std::string choice_text();
 // "3.7 us"
 std::string time_text(double ns);
 

@@ -97,6 +97,22 @@ TEST_CASE("names in the report are text, whatever they hold") {
   CHECK(contains(page, "&lt;/details&gt;&lt;script&gt;b&#39; &amp; &quot;x&quot;\\x07"));
 }
 
+TEST_CASE("programs of one package have ids of their own") {
+  const TempFolder folder;
+  const auto function = [](std::string_view name, std::string_view op, std::string_view value) {
+    return concat("func @", name, "(%0 \"x\": tensor<[n, 8], f32>, %1 \"c\": tensor<[], bool>) {\n  %2 = ", op,
+                  "(%0) : tensor<[n, 8], f32> from \"node '", op, "'\"\n  yield(%2)\n} outputs \"y\" when \"c\" ",
+                  value, "\n");
+  };
+  REQUIRE(write_file(folder / "m.rtxir", concat("rtxir 1\nstage imported\nsymbol n 1..64\n",
+                                                function("a", "exp", "true"), function("b", "neg", "false"))));
+  const std::string page = report_of(folder / "m.rtxir");
+  CHECK(fault_of(page) == "");
+  CHECK(values_of(page, "id") == std::set<std::string>{"step-0", "program-1-step-0"});
+  CHECK(contains(page, "href=\"#step-0\""));
+  CHECK(contains(page, "href=\"#program-1-step-0\""));
+}
+
 TEST_CASE("a report that cannot be written is an error, and the package stands") {
   const TempFolder folder;
   const CommandResult result =

@@ -94,6 +94,24 @@ TEST_CASE("a plan that lost by its estimate is slower at the sizes and on the GP
   CHECK(bert.inspect({"--why", "--target=sm_42"}).exit_code == 4);
 }
 
+TEST_CASE("a tuning table is an input of the build") {
+  const TempFolder folder;
+  const std::string start =
+      "rtx_tuning: 1\nproducts:\n  - arch: sm_90a\n    dtype: f32\n    batch: 1\n    m: 128\n    n: 32\n    k: 64\n";
+  REQUIRE(write_file(folder / "good.yaml", start + "    plan: cublaslt\n"));
+  REQUIRE(write_file(folder / "bad.yaml", start + "    plan: tensor.64x64x32\n"));
+  const std::string model = RTX_TEST_DIR "/fixtures/models/bert.dyn20/model.onnx";
+  REQUIRE(run_command({RTX_COMPILE, model, "-o", folder / "p", "--tuning-table", folder / "good.yaml"}).exit_code == 0);
+  // The package has no code for sm_90a, so the table decides nothing; it is named all the same.
+  const CommandResult shown = run_command({RTX_INSPECT, folder / "p", "--why"});
+  CHECK(contains(shown.out, "plans chosen by tuning table "));
+  const CommandResult bad =
+      run_command({RTX_COMPILE, model, "-o", folder / "q", "--tuning-table", folder / "bad.yaml"});
+  CHECK(bad.exit_code == 3);
+  CHECK(contains(bad.err, "bad.yaml:9:11: error: no planner makes the plan 'tensor.64x64x32' for products of f32"));
+  CHECK(run_command({RTX_COMPILE, model, "-o", folder / "q", "--tuning-table", folder / "none"}).exit_code == 9);
+}
+
 TEST_CASE("what a composite operation lacked is said where its pieces went") {
   const TempFolder folder;
   std::string text =
