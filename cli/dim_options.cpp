@@ -191,6 +191,18 @@ Result<Ranges> dim_ranges(const OnnxOptions& options) {
   return ranges;
 }
 
+Result<std::vector<SymbolValues>> parse_specializations(const std::vector<std::string>& arguments) {
+  std::vector<SymbolValues> result;
+  for (const std::string& argument : arguments) {
+    Ranges ranges;
+    for (std::string_view part : split(argument, ','))
+      RTX_TRY(add_dim("--specialize", std::string(part), false, ranges));
+    result.emplace_back();
+    for (const auto& [name, range] : ranges) result.back()[sanitize_symbol(name)] = range.opt;
+  }
+  return result;
+}
+
 Result<void> add_shape_ranges(const OnnxOptions& options, const std::map<std::string, Shape>& inputs, Ranges& ranges) {
   const std::vector<std::string>* given[3] = {&options.min_shapes, &options.opt_shapes, &options.max_shapes};
   ShapeTriples triples;

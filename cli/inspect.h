@@ -22,6 +22,9 @@ std::string inspect_json(const package::Package& package, std::span<const int64_
 // "input x", "weight 'w'", "arena[3]", "output y"
 std::string buffer_text(const package::Manifest& manifest, const package::Program& program, uint32_t buffer);
 
+// "main for batch=1, seq=128"
+std::string variant_text(const package::Manifest& manifest, const package::Variant& variant);
+
 // "12.5 KiB"
 std::string size_text(int64_t bytes);
 

@@ -115,6 +115,7 @@ Json program_json(const Manifest& manifest, const Program& program, std::span<co
   if (program.when) when = {{"input", program.inputs[program.when->input].name}, {"value", program.when->value}};
   return {{"name", program.name},
           {"when", std::move(when)},
+          {"variant", program.variant ? Json(variant_text(manifest, *program.variant)) : Json(nullptr)},
           {"inputs", specs_json(program.inputs)},
           {"outputs", specs_json(program.outputs)},
           {"memory",

@@ -121,6 +121,7 @@ std::string program_section(const Manifest& manifest, const Program& program, st
   if (program.when)
     out += fmt::format("  when input {} is {}\n", escape_text(program.inputs[program.when->input].name),
                        program.when->value);
+  if (program.variant) out += fmt::format("  variant of {}\n", variant_text(manifest, *program.variant));
   const auto tensors = [&](std::string_view title, const std::vector<TensorSpec>& specs) {
     out += fmt::format("  {}\n", title);
     for (const TensorSpec& spec : specs) out += fmt::format("    {:<32} {}\n", escape_text(spec.name), spec_text(spec));
@@ -179,6 +180,12 @@ std::string weights_section(const Package& package) {
 }
 
 }  // namespace
+
+std::string variant_text(const Manifest& manifest, const package::Variant& variant) {
+  return concat(escape_text(manifest.programs[variant.of].name), " for ",
+                join(variant.dims, ", ",
+                     [&](const auto& dim) { return concat(manifest.symbols[dim.symbol].name, "=", dim.size); }));
+}
 
 std::string size_text(int64_t bytes) {
   constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

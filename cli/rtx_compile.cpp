@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "cli/amp_options.h"
+#include "cli/dim_options.h"
 #include "cli/import_options.h"
 #include "cli/progress.h"
 #include "cli/report.h"
@@ -28,7 +29,7 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::string input, output;
-  std::vector<std::string> archs;
+  std::vector<std::string> archs, specializations;
   std::string dump_phases, dump_kernels, kernel_cache, tuning_table, report;
   std::string determinism = "run_to_run";
   int jobs = 0;
@@ -109,6 +110,7 @@ Result<void> run(const Tool& tool, Options& options) {
   build.keep_f32 = options.amp.keep_f32;
   build.precision_report = &options.amp.result;
   RTX_ASSIGN(build.archs, chosen_archs(options));
+  RTX_ASSIGN(build.specializations, parse_specializations(options.specializations));
   build.determinism = *package::parse_determinism(options.determinism);
   build.jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (!options.no_kernel_cache)
@@ -156,6 +158,12 @@ int main_of_compile(int argc, char** argv) {
           "What equal inputs give on a GPU: run_to_run (the default), equal bits in every run; batch_invariant, "
           "also for each row whatever else is in its batch, by own kernels for all matrix products")
       ->check(CLI::IsMember({"run_to_run", "batch_invariant"}));
+  tool.app
+      .add_option("--specialize", options.specializations,
+                  "NAME=N,NAME=N: adds a variant of each program with these dims constant, which runs instead of the "
+                  "general one where the sizes are these; may be repeated")
+      ->type_name("DIMS")
+      ->allow_extra_args(false);
   add_amp_options(tool.app, options.amp);
   tool.app.add_flag("--list-archs", options.list_archs, "Print the architectures and exit");
   tool.app.add_option("-j,--jobs", options.jobs, "Compiler processes at once (default: one a processor)")

@@ -31,7 +31,8 @@ struct Options {
 void add_options(CLI::App& app, Options& o) {
   app.add_option("package", o.package, "Package folder, as rtx-compile makes it");
   app.add_option("--program", o.program,
-                 "Program of the package to run (default: the first, or the one that the inputs select)");
+                 "Program of the package to run (default: the first, or the one that the inputs select by a value or "
+                 "by their sizes)");
   add_device_options(app, o.device);
   app.add_flag("--list-devices,--list_devices", o.list_devices, "Print the devices of this machine and exit");
 
@@ -264,10 +265,11 @@ Result<void> run_tool(const Tool& tool, const Options& options) {
   RTX_ASSIGN(package::Package package, package::open_package(options.package, {.verify_weights = false}));
   RTX_TRY(check_determinism(options, package.manifest));
   RTX_ASSIGN(const package::Program* found, runtime::find_program(package.manifest, options.program));
+  RTX_ASSIGN(const runtime::SymbolValues dims, parse_dims(options.inputs.dims));
   // The inputs before the weights: a wrong file name should not cost the loading of a large model.
   RTX_ASSIGN(auto inputs, make_inputs(options.inputs, package.manifest, *found));
-  RTX_ASSIGN(const package::Program* chosen, runtime::choose_program(package.manifest, options.program, inputs));
-  if (chosen != found) {
+  RTX_ASSIGN(const package::Program* chosen, runtime::choose_program(package.manifest, options.program, inputs, dims));
+  if (chosen != found && chosen->when != found->when) {
     // Inputs that are made up have the sizes of the program they are for.
     RTX_ASSIGN(inputs, make_inputs(options.inputs, package.manifest, *chosen));
   }
@@ -276,9 +278,12 @@ Result<void> run_tool(const Tool& tool, const Options& options) {
   RTX_ASSIGN(const auto device, open_device(options.device, package.manifest.archs));
   RTX_ASSIGN(const auto model, runtime::Model::load(std::move(package), *device, {.verify = !options.no_verify}));
   if (!options.quiet) fmt::print(stderr, "rtx-run: running on {} ({})\n", device->info().id, device->info().name);
+  if (!options.quiet && model->manifest().programs.size() > 1)
+    fmt::print(stderr, "rtx-run: program {}\n", escape_text(program_name));
 
   RTX_ASSIGN(const auto session,
-             runtime::Session::create(*model, program_name, {.synchronize_steps = options.sync_steps, .poison = options.poison}));
+             runtime::Session::create(*model, program_name,
+                                      {.synchronize_steps = options.sync_steps, .poison = options.poison}));
   RTX_ASSIGN(Run result, run(options, *device, *session, inputs));
 
   RTX_TRY(write_outputs(options, session->program(), result.outputs));

@@ -103,6 +103,7 @@ Result<void> dump_kernels(const ModulePlan& plan, const BuildOptions& options) {
 
 Result<ModulePlan> plan(Module& module, const BuildOptions& options) {
   if (options.tuning) options.tuning->restrict_to(options.archs);
+  RTX_TRY(check_specializations(module, options.specializations));
   RTX_TRY(make_canonical(module, options));
   OriginLog origins;
   RTX_TRY(optimize(module, options, origins));
@@ -121,8 +122,9 @@ Result<ModulePlan> plan(Module& module, const BuildOptions& options) {
   }
   RTX_TRY(dump(options, "fused.rtxir", options.dump ? print(module) : std::string()));
   Phase phase(options, "plan");
-  RTX_ASSIGN(ModulePlan planned,
-             plan_module(module, {options.determinism, !options.archs.empty(), options.tuning}, log));
+  RTX_ASSIGN(
+      ModulePlan planned,
+      plan_module(module, {options.determinism, !options.archs.empty(), options.tuning, options.specializations}, log));
   if (options.tuning) {
     planned.tuning_table = options.tuning->sha256();
     for (const Diagnostic& warning : options.tuning->unused()) {

@@ -27,6 +27,8 @@ struct BuildOptions {
   int jobs = 1;                                    // compiler processes
   std::string kernel_cache;                        // folder; empty: none
   std::string compiler_worker = "/proc/self/exe";  // a program that serves nvrtc_worker_main
+  // Dims that are constants in a variant of each program, beside the general one; see PlanOptions.
+  std::vector<SymbolValues> specializations;
   // Called with the text of each phase ("canonical.rtxir", "fused.rtxir", "plan.txt", "kernels/NAME.cu"); may be empty.
   std::function<Result<void>(std::string_view name, std::string_view text)> dump;
   // Called when a phase ends; may be empty.

@@ -29,8 +29,9 @@ class ManifestMaker {
       manifest_.kernels.push_back(std::move(made));
     }
     if (plan_.kernels.empty()) manifest_.determinism = package::Determinism::batch_invariant;
-    for (size_t i = 0; i < plan_.programs.size(); ++i) {
-      RTX_ASSIGN(package::Program program, make_program(*module_.functions[i], plan_.programs[i]));
+    for (const ProgramPlan& plan : plan_.programs) {
+      const Module& module = plan.specialized ? *plan.specialized : module_;
+      RTX_ASSIGN(package::Program program, make_program(*module.functions[plan.function], plan));
       manifest_.programs.push_back(std::move(program));
     }
     return std::move(manifest_);
@@ -111,6 +112,13 @@ class ManifestMaker {
       program.inputs.push_back(std::move(spec));
       if (function.when && function.when->input == argument->name)
         program.when = package::Selector{static_cast<uint32_t>(i), function.when->value};
+    }
+    if (plan.variant) {
+      program.variant = package::Variant{plan.variant->of, {}};
+      for (const auto& [name, size] : plan.variant->dims) {
+        const auto symbol = std::find(symbols_.begin(), symbols_.end(), name) - symbols_.begin();
+        program.variant->dims.push_back({static_cast<uint32_t>(symbol), size});
+      }
     }
     const auto& results = function.block.terminator()->operands();
     for (size_t i = 0; i < results.size(); ++i) {

@@ -1,5 +1,6 @@
 #include "codegen/plan_module.h"
 
+#include <algorithm>
 #include <map>
 
 #include "base/text.h"
@@ -16,28 +17,64 @@ class ModulePlanner {
       : module_(module), options_(options), log_(log) {}
 
   Result<ModulePlan> run() {
-    for (const auto& function : module_.functions) {
-      ProgramPlan program;
-      program.name = function->name;
-      for (const auto& operation : function->block.operations()) {
-        if (operation->is(Op::fusion)) program.steps.emplace_back().kernel = plan_step(*operation);
-      }
-      plan_.programs.push_back(std::move(program));
+    for (size_t i = 0; i < module_.functions.size(); ++i) {
+      ProgramPlan& program = plan_.programs.emplace_back();
+      program.name = module_.functions[i]->name;
+      program.function = static_cast<uint32_t>(i);
+      add_steps(module_, program, nullptr);
     }
+    for (const SymbolValues& dims : options_.specializations) add_variants(dims);
     if (!refusals_.empty()) return Error(std::move(refusals_));
-    for (size_t i = 0; i < plan_.programs.size(); ++i) RTX_TRY(place(*module_.functions[i], plan_.programs[i]));
+    for (ProgramPlan& program : plan_.programs)
+      RTX_TRY(place(program.specialized ? *program.specialized : module_, program));
     return std::move(plan_);
   }
 
  private:
+  // `general`: of a variant, what it is a variant of; it has the same fusions in the same order.
+  void add_steps(const Module& module, ProgramPlan& program, const ProgramPlan* general) {
+    const bool same_kernels = general && options_.determinism >= package::Determinism::batch_invariant;
+    for (const auto& operation : module.functions[program.function]->block.operations()) {
+      if (!operation->is(Op::fusion)) continue;
+      const size_t index = program.steps.size();
+      StepPlan& step = program.steps.emplace_back();
+      step.kernel = same_kernels ? general->steps[index].kernel : plan_step(*operation, module.symbols);
+      step.origins = operation->origins;
+      if (general) {
+        step.decisions = general->steps[index].decisions;
+      } else if (auto found = log_.find(operation.get()); found != log_.end()) {
+        step.decisions = found->second;
+      }
+    }
+  }
+
+  void add_variants(const SymbolValues& dims) {
+    const std::shared_ptr<Module> specialized = module_.clone();
+    std::string suffix;
+    for (const auto& [symbol, size] : dims) {
+      specialized->substitute(symbol, Dim(size));
+      suffix += concat(".", symbol, "_", size);
+    }
+    for (uint32_t i = 0; i < module_.functions.size(); ++i) {
+      ProgramPlan variant;
+      variant.name = concat(plan_.programs[i].name, suffix);
+      auto is_taken = [&](const ProgramPlan& program) { return program.name == variant.name; };
+      while (std::any_of(plan_.programs.begin(), plan_.programs.end(), is_taken)) variant.name += "_";
+      variant.function = i;
+      variant.variant = VariantPlan{i, dims};
+      variant.specialized = specialized;
+      add_steps(*specialized, variant, &plan_.programs[i]);
+      plan_.programs.push_back(std::move(variant));
+    }
+  }
+
   // The kernel of a fusion; an equal one is used again.
-  uint32_t plan_step(const Operation& fusion) {
+  uint32_t plan_step(const Operation& fusion, const SymbolRanges& symbols) {
     const std::string& kind = fusion.attributes.string("kind");
     const std::string key = concat(kind, "\n", print_body(*fusion.body()));
     auto [known, is_new] = kernel_of_.try_emplace(key, static_cast<uint32_t>(plan_.kernels.size()));
     if (!is_new) return known->second;
-    Result<KernelPlan> planned =
-        plan_kernel(kind, *fusion.body(), {module_.symbols, options_.determinism, options_.tuning});
+    Result<KernelPlan> planned = plan_kernel(kind, *fusion.body(), {symbols, options_.determinism, options_.tuning});
     if (planned && planned->determinism < options_.determinism)
       planned = refuse(kind, concat("it would promise ", package::to_string(planned->determinism), " only"));
     if (!planned) {
@@ -51,14 +88,15 @@ class ModulePlanner {
   }
 
   // Gives the steps of a program their buffers.
-  Result<void> place(const Function& function, ProgramPlan& program) {
+  Result<void> place(const Module& module, ProgramPlan& program) {
+    const Function& function = *module.functions[program.function];
     std::vector<StepScratch> scratch;
     for (const StepPlan& step : program.steps) {
       const auto& launch = plan_.kernels[step.kernel].launch;
       scratch.emplace_back();
       if (launch && options_.with_launches) scratch.back() = {launch->workspace_bytes, launch->counters};
     }
-    RTX_ASSIGN(program.memory, plan_memory(function, module_.symbols, scratch, plan_.weights));
+    RTX_ASSIGN(program.memory, plan_memory(function, module.symbols, scratch, plan_.weights));
     size_t next = 0;
     for (const auto& operation : function.block.operations()) {
       if (!operation->is(Op::fusion)) continue;
@@ -67,8 +105,6 @@ class ModulePlanner {
       for (size_t i = 0; i < operation->result_count(); ++i)
         step.results.push_back(program.memory.buffer_of.at(operation->result(i)));
       step.scratch = program.memory.scratch[next++];
-      step.origins = operation->origins;
-      if (auto found = log_.find(operation.get()); found != log_.end()) step.decisions = found->second;
     }
     return Ok{};
   }
@@ -97,6 +133,29 @@ std::string ModulePlan::str() const {
     }
   }
   return text;
+}
+
+Result<void> check_specializations(const Module& module, std::span<const SymbolValues> specializations) {
+  auto usage = [](std::string message) { return make_error(ErrorKind::usage, "E413", std::move(message)); };
+  auto text = [](const SymbolValues& dims) {
+    return join(dims, ",", [](const auto& dim) { return concat(dim.first, "=", dim.second); });
+  };
+  for (size_t i = 0; i < specializations.size(); ++i) {
+    if (specializations[i].empty()) return usage("a specialization names no dim");
+    for (const auto& [name, size] : specializations[i]) {
+      const auto symbol = module.symbols.find(name);
+      if (symbol == module.symbols.end())
+        return usage(concat("the model has no dim '", escape_text(name), "' to specialize"))
+            .with_expected(concat("one of: ", join(module.symbols, ", ", [](const auto& s) { return s.first; })));
+      if (size < symbol->second.min || size > symbol->second.max)
+        return usage(concat("cannot specialize for ", name, "=", size, ", which is outside the range of the dim"))
+            .with_expected(concat(name, " from ", symbol->second.min, " to ", symbol->second.max));
+    }
+    for (size_t j = 0; j < i; ++j)
+      if (specializations[i] == specializations[j])
+        return usage(concat("the specialization ", text(specializations[i]), " is given twice"));
+  }
+  return Ok{};
 }
 
 Result<ModulePlan> plan_module(const Module& module, const PlanOptions& options, const DecisionLog& log) {

@@ -1,6 +1,9 @@
 // fused -> planned: the kernels of a module, each once, and for every function the steps and the memory they run in.
 #pragma once
 
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,8 +19,17 @@ struct StepPlan {
   std::vector<Decision> decisions;  // why it is a kernel of its own
 };
 
+// What makes a program a variant of another one: dims that are constants in it.
+struct VariantPlan {
+  uint32_t of = 0;  // program
+  SymbolValues dims;
+};
+
 struct ProgramPlan {
   std::string name;
+  uint32_t function = 0;  // of the module, or of `specialized`
+  std::optional<VariantPlan> variant;
+  std::shared_ptr<const Module> specialized;  // with the dims of `variant` constant; null: no variant
   MemoryPlan memory;
   std::vector<StepPlan> steps;
 };
@@ -37,7 +49,15 @@ struct PlanOptions {
   // False for a package without machine code: no memory for workspaces and counters of launches.
   bool with_launches = true;
   TuningTable* tuning = nullptr;
+  // For each of these a variant of every function, with these dims constant. They share the weights, and kernels that
+  // come out equal. Under batch_invariant a variant runs the kernels of its general program: the same code gives the
+  // same bits.
+  std::vector<SymbolValues> specializations;
 };
+
+// E413 (usage): a dim that the module does not have, a size outside its range, a specialization that stands twice or
+// that names no dim.
+Result<void> check_specializations(const Module& module, std::span<const SymbolValues> specializations);
 
 // A fusion that its planner refuses is an error that names the origins of the fusion; all of them are reported. `log`
 // holds what was decided about its fusions before.

@@ -63,6 +63,12 @@ class Binding {
     sources_.resize(manifest.symbols.size());
   }
 
+  void bind_variant() {
+    if (!program_.variant) return;
+    for (const auto& dim : program_.variant->dims)
+      set(dim.symbol, dim.size, concat("program '", program_.name, "', which is for that size"));
+  }
+
   void bind_given(const SymbolValues& given) {
     for (const auto& [name, value] : given) {
       size_t symbol = 0;
@@ -225,6 +231,7 @@ Result<std::vector<int64_t>> bind_symbols(const Manifest& manifest, const Progra
             join(program.inputs, ", ", [](const TensorSpec& spec) { return concat(spec.name, " ", spec_text(spec)); })))
         .with_got(concat(inputs.size()));
   Binding binding(manifest, program, inputs);
+  binding.bind_variant();
   binding.bind_given(given);
   if (binding.check_types()) {
     binding.bind_plain_axes();

@@ -1,5 +1,7 @@
 #include "runtime/model.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace rtx::runtime {
@@ -19,11 +21,36 @@ bool is_selected(const package::Program& program, std::span<const HostTensor> in
   return (input.bytes[0] != std::byte{0}) == program.when->value;
 }
 
+namespace {
+
+const package::Program& choose_variant(const package::Manifest& manifest, const package::Program& general,
+                                       std::span<const HostTensor> inputs, const SymbolValues& given) {
+  const auto is_variant = [&](const package::Program& program) {
+    return program.variant && &manifest.programs[program.variant->of] == &general;
+  };
+  if (std::none_of(manifest.programs.begin(), manifest.programs.end(), is_variant)) return general;
+  std::vector<TensorType> types;
+  for (const HostTensor& input : inputs) types.push_back({input.dtype, input.shape});
+  const auto symbols = bind_symbols(manifest, general, types, given);
+  if (!symbols) return general;  // its session says what is wrong
+  const package::Program* best = &general;
+  for (const package::Program& program : manifest.programs) {
+    if (!is_variant(program)) continue;
+    const auto& dims = program.variant->dims;
+    const bool fits =
+        std::all_of(dims.begin(), dims.end(), [&](const auto& dim) { return (*symbols)[dim.symbol] == dim.size; });
+    if (fits && (!best->variant || dims.size() > best->variant->dims.size())) best = &program;
+  }
+  return *best;
+}
+
+}  // namespace
+
 Result<const package::Program*> choose_program(const package::Manifest& manifest, const std::string& name,
-                                               std::span<const HostTensor> inputs) {
+                                               std::span<const HostTensor> inputs, const SymbolValues& given) {
   if (!name.empty()) return find_program(manifest, name);
   for (const package::Program& program : manifest.programs)
-    if (is_selected(program, inputs)) return &program;
+    if (!program.variant && is_selected(program, inputs)) return &choose_variant(manifest, program, inputs, given);
   return make_error(ErrorKind::invalid, "E005", "no program of the package is for these inputs");
 }
 

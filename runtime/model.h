@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "runtime/bind_symbols.h"
 #include "runtime/device.h"
 #include "runtime/host_tensor.h"
 #include "runtime/weights.h"
@@ -14,11 +15,12 @@ namespace rtx::runtime {
 // The program of that name, or with an empty name the first; E005 lists what there is.
 Result<const package::Program*> find_program(const package::Manifest& manifest, const std::string& name);
 
-// The program for these inputs. With a name the one of that name. Else the first that is for every call, or the one
-// that an input selects (package::Program::when); its place in `inputs` is the same for all of them. E005 where none
-// fits.
+// The program for these inputs and the dims `given` by name. With a name the one of that name. Else the first that is
+// for every call, or the one that an input selects (package::Program::when); its place in `inputs` is the same for all
+// of them. Of that one's variants (package::Program::variant) whose dims have these sizes, the first one with the most
+// dims; without any, itself. E005 where none fits.
 Result<const package::Program*> choose_program(const package::Manifest& manifest, const std::string& name,
-                                               std::span<const HostTensor> inputs);
+                                               std::span<const HostTensor> inputs, const SymbolValues& given = {});
 
 // False if an input has another value than package::Program::when asks for.
 bool is_selected(const package::Program& program, std::span<const HostTensor> inputs);

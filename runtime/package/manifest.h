@@ -140,9 +140,22 @@ struct Selector {
   bool operator==(const Selector&) const = default;
 };
 
+// Dims that are constants in a program, by position among the symbols, rising; at least one.
+struct Variant {
+  struct FixedDim {
+    uint32_t symbol = 0;
+    int64_t size = 0;
+    bool operator==(const FixedDim&) const = default;
+  };
+  uint32_t of = 0;  // position of the general program, which stands before its variants
+  std::vector<FixedDim> dims;
+  bool operator==(const Variant&) const = default;
+};
+
 struct Program {
   std::string name;
-  std::optional<Selector> when;  // none: for every call
+  std::optional<Selector> when;    // none: for every call
+  std::optional<Variant> variant;  // none: for all sizes of the dims
   std::vector<TensorSpec> inputs, outputs;
   // Bytes of each piece of the arena, from the lowest address up. Where they lie: runtime/package/arena_layout.h.
   std::vector<Formula> arena;

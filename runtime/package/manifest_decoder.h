@@ -181,4 +181,7 @@ std::vector<uint32_t> decode_decision_list(Decoder& decoder, const YamlNode* nod
 // A program; `manifest` holds all that stands before the programs.
 Program decode_program(Decoder& decoder, const YamlNode& node, const Manifest& manifest);
 
+// Variants follow their general programs and differ from them and from one another in sizes alone.
+void check_variants(Decoder& decoder, const YamlNode& node, const std::vector<Program>& programs);
+
 }  // namespace rtx::package

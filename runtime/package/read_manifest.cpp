@@ -192,6 +192,7 @@ Manifest decode_manifest(Decoder& d, const YamlNode& root) {
 
   const YamlNode* const programs = fields["programs"];
   manifest.programs = d.list(programs, [&](const YamlNode* n) { return decode_program(d, *n, manifest); });
+  if (!d.error) check_variants(d, *programs, manifest.programs);
   d.check_unique(programs, manifest.programs, [](const Program& program) -> std::string_view { return program.name; });
   d.string(fields["checksum"]);
   fields.finish();

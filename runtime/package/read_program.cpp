@@ -148,6 +148,27 @@ Selector decode_selector(Decoder& d, const YamlNode& node) {
   return selector;
 }
 
+Variant decode_variant(Decoder& d, const YamlNode& node, const Manifest& manifest) {
+  Fields fields(d, node);
+  Variant variant;
+  variant.of = static_cast<uint32_t>(d.integer(fields["of"], 0, int32_max));
+  int64_t next = 0;  // positions rise
+  variant.dims = d.list(fields["dims"], [&](const YamlNode* n) {
+    Fields entry(d, *n);
+    Variant::FixedDim dim;
+    dim.symbol =
+        static_cast<uint32_t>(d.integer(entry["symbol"], next, static_cast<int64_t>(manifest.symbols.size()) - 1));
+    const Symbol symbol = d.error ? Symbol{} : manifest.symbols[dim.symbol];
+    dim.size = d.integer(entry["size"], symbol.min, symbol.max);
+    entry.finish();
+    next = int64_t{dim.symbol} + 1;
+    return dim;
+  });
+  if (variant.dims.empty()) d.fail(node, "a variant has no dims");
+  fields.finish();
+  return variant;
+}
+
 // An input that is one bool, whatever the dims are.
 bool can_select(const Selector& selector, const Program& program) {
   if (selector.input >= program.inputs.size()) return false;
@@ -170,6 +191,7 @@ Program decode_program(Decoder& d, const YamlNode& node, const Manifest& manifes
   program.name = d.string(fields["name"]);
   const YamlNode* const when = fields.find("when");
   if (when) program.when = decode_selector(d, *when);
+  if (const YamlNode* const variant = fields.find("variant")) program.variant = decode_variant(d, *variant, manifest);
   program.inputs = tensors(fields["inputs"]);
   if (when && !d.error && !can_select(*program.when, program)) d.fail(*when, "'when' names no input that is one bool");
   program.outputs = tensors(fields["outputs"]);
@@ -182,6 +204,30 @@ Program decode_program(Decoder& d, const YamlNode& node, const Manifest& manifes
   if (!d.error) check_arena(d, *steps, program);
   fields.finish();
   return program;
+}
+
+void check_variants(Decoder& d, const YamlNode& node, const std::vector<Program>& programs) {
+  auto same = [](const std::vector<TensorSpec>& a, const std::vector<TensorSpec>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const TensorSpec& x, const TensorSpec& y) {
+      return x.name == y.name && x.dtype == y.dtype && x.shape.size() == y.shape.size();
+    });
+  };
+  for (size_t i = 0; i < programs.size() && !d.error; ++i) {
+    if (!programs[i].variant) continue;
+    const size_t of = programs[i].variant->of;
+    if (of >= i || programs[of].variant) {
+      d.fail(node, concat("program ", i, " is no variant of a general program before it"));
+      continue;
+    }
+    const Program& general = programs[of];
+    if (programs[i].when != general.when || !same(programs[i].inputs, general.inputs) ||
+        !same(programs[i].outputs, general.outputs))
+      d.fail(node,
+             concat("program ", i, " differs from program ", of, ", of which it is a variant, in more than sizes"));
+    for (size_t j = 0; j < i; ++j)
+      if (programs[j].variant == programs[i].variant)
+        d.fail(node, concat("programs ", j, " and ", i, " are one variant"));
+  }
 }
 
 }  // namespace rtx::package

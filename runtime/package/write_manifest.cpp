@@ -93,6 +93,11 @@ void write_program(std::string& out, const Program& program) {
   if (program.when)
     out +=
         concat("    when: {input: ", program.when->input, ", value: ", program.when->value ? "true" : "false", "}\n");
+  if (program.variant)
+    out += concat("    variant: {of: ", program.variant->of, ", dims: [",
+                  join(program.variant->dims, ", ",
+                       [](const auto& dim) { return concat("{symbol: ", dim.symbol, ", size: ", dim.size, "}"); }),
+                  "]}\n");
   write_lines(out, "    ", "inputs", program.inputs, tensor_line);
   write_lines(out, "    ", "outputs", program.outputs, tensor_line);
   write_lines(out, "    ", "arena", program.arena, formula);

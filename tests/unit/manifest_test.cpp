@@ -325,6 +325,45 @@ TEST_CASE("a step reads only what the arena holds, and writes over nothing that 
         }) == "ok");
 }
 
+TEST_CASE("a variant follows its general program and differs in sizes alone") {
+  auto with_variant = [](const std::function<void(Manifest&)>& change) {
+    Manifest m = small_manifest();
+    m.programs.push_back(m.programs[0]);
+    m.programs[1].name = "main.batch_1";
+    m.programs[1].variant = Variant{0, {{0, 1}}};
+    m.programs[1].inputs[0].shape[0] = Formula(1);
+    change(m);
+    return m;
+  };
+  const Manifest good = with_variant([](Manifest&) {});
+  const std::string text = to_yaml(good);
+  CHECK(text.find("  - name: \"main.batch_1\"\n    variant: {of: 0, dims: [{symbol: 0, size: 1}]}\n") !=
+        std::string::npos);
+  const auto parsed = parse_manifest(text, "m");
+  REQUIRE(parsed.ok());
+  CHECK(*parsed == good);
+  auto says = [&](const std::string& what, const std::function<void(Manifest&)>& change) {
+    const std::string got = message(to_yaml(with_variant(change)));
+    CAPTURE(got);
+    CHECK(got.find(what) != std::string::npos);
+  };
+  says("'symbol' is 2", [](Manifest& m) { m.programs[1].variant->dims[0].symbol = 2; });
+  says("'symbol' is 0", [](Manifest& m) { m.programs[1].variant->dims.push_back({0, 2}); });
+  says("'size' is 9", [](Manifest& m) { m.programs[1].variant->dims[0].size = 9; });
+  says("'size' is 0", [](Manifest& m) { m.programs[1].variant->dims[0].size = 0; });
+  says("no dims", [](Manifest& m) { m.programs[1].variant->dims.clear(); });
+  says("no variant of a general", [](Manifest& m) { m.programs[1].variant->of = 1; });
+  says("no variant of a general", [](Manifest& m) { m.programs[1].variant->of = 7; });
+  says("no variant of a general", [](Manifest& m) { std::swap(m.programs[0], m.programs[1]); });
+  says("in more than sizes", [](Manifest& m) { m.programs[1].inputs[0].dtype = DType::i32; });
+  says("in more than sizes", [](Manifest& m) { m.programs[1].outputs[0].name = "other"; });
+  says("in more than sizes", [](Manifest& m) { m.programs[1].inputs[0].shape.pop_back(); });
+  says("are one variant", [](Manifest& m) {
+    m.programs.push_back(m.programs[1]);
+    m.programs[2].name = "again";
+  });
+}
+
 TEST_CASE("a manifest of 400 steps is small and quickly read") {
   std::mt19937 random(6);
   Manifest m = small_manifest();

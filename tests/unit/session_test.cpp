@@ -70,6 +70,32 @@ TEST_CASE("the program is the one that an input selects, and no other takes that
   CHECK(choose_program(manifest, {}, {&other, 1}).error().first().id == "E005");
 }
 
+TEST_CASE("of the variants that have these sizes the most specific one is chosen, and it takes no others") {
+  Loaded l;
+  package::Manifest manifest = l.model->manifest();
+  auto add = [&](std::string name, std::vector<package::Variant::FixedDim> dims) {
+    manifest.programs.push_back(manifest.programs[0]);
+    manifest.programs.back().name = std::move(name);
+    manifest.programs.back().variant = package::Variant{0, std::move(dims)};
+  };
+  add("batch 2", {{0, 2}});
+  add("batch 2, n 3", {{0, 2}, {1, 3}});
+  add("n 3", {{1, 3}});
+  auto chosen = [&](int64_t batch, int64_t n, const SymbolValues& given = {}) {
+    const std::vector inputs{floats({batch, n}, std::vector<float>(static_cast<size_t>(batch * n)))};
+    return (*choose_program(manifest, {}, inputs, given))->name;
+  };
+  CHECK(chosen(2, 3) == "batch 2, n 3");
+  CHECK(chosen(2, 4) == "batch 2");
+  CHECK(chosen(1, 3) == "n 3");
+  CHECK(chosen(1, 4) == "main");
+  CHECK(chosen(9, 3) == "main");  // outside the range of batch, which the session says
+  CHECK(chosen(2, 3, {{"batch", 1}}) == "main");
+  const std::vector<TensorType> types = {{DType::f32, {2, 4}}};
+  CHECK(*bind_symbols(manifest, manifest.programs[1], types) == std::vector<int64_t>{2, 4});
+  CHECK(bind_symbols(manifest, manifest.programs[2], types).error().first().id == "E376");
+}
+
 TEST_CASE("weights arrive whole whatever the size of the pieces") {
   for (int64_t piece : {1, 3, 7, 16, 100, 1 << 20}) {
     CAPTURE(piece);
@@ -193,7 +219,7 @@ struct WithScratch {
   TempFolder folder;
   FakeDevice device;
   std::unique_ptr<Model> model;
-  std::vector<bool> were_zero;  // the counters, at each launch of `add`
+  std::vector<bool> were_zero;       // the counters, at each launch of `add`
   std::vector<uint8_t> first_bytes;  // of its workspace
   bool leaves_zero = true;
 
@@ -220,7 +246,8 @@ struct WithScratch {
     model = Model::load(std::move(package), device, {}).value();
   }
   std::string outcome(Session& session, int64_t batch) {
-    const auto outputs = session.run(std::vector{floats({batch, 2}, std::vector<float>(2 * static_cast<size_t>(batch), 1))});
+    const auto outputs =
+        session.run(std::vector{floats({batch, 2}, std::vector<float>(2 * static_cast<size_t>(batch), 1))});
     if (!outputs) return outputs.error().first().id;
     return values(outputs->front())[0] == 22 ? "ok" : "wrong";
   }
@@ -269,14 +296,16 @@ TEST_CASE("scratch that is smaller than what the kernel takes is refused") {
     return l.outcome(*Session::create(*l.model).value(), 2);
   };
   using package::Package;
-  CHECK(outcome([](Package& p) { p.manifest.kernels[0].launch->workspace_bytes = formula("4*batch*n + 1"); }) == "E606");
+  CHECK(outcome([](Package& p) { p.manifest.kernels[0].launch->workspace_bytes = formula("4*batch*n + 1"); }) ==
+        "E606");
   CHECK(outcome([](Package& p) { p.manifest.kernels[0].launch->workspace_bytes = formula("0 - 1"); }) == "E606");
   CHECK(outcome([](Package& p) { p.manifest.programs[0].buffers[4].bytes = formula("4*batch*n - 1"); }) == "E606");
   CHECK(outcome([](Package& p) { p.manifest.kernels[0].launch->counters = formula("batch + 1"); }) == "E606");
   CHECK(outcome([](Package& p) { p.manifest.kernels[0].launch->counters = formula("0 - batch"); }) == "E606");
   CHECK(outcome([](Package& p) { p.manifest.kernels[0].launch->counters = formula("4611686018427387904"); }) == "E506");
   CHECK(outcome([](Package& p) { p.manifest.programs[0].buffers[5].bytes = formula("0 - 4*batch"); }) == "E506");
-  CHECK(outcome([](Package& p) { p.manifest.programs[0].buffers[5].bytes = formula("9223372036854775807"); }) == "E506");
+  CHECK(outcome([](Package& p) { p.manifest.programs[0].buffers[5].bytes = formula("9223372036854775807"); }) ==
+        "E506");
 }
 
 TEST_CASE("every device call that fails gives an error, leaks nothing and leaves a session that can go on") {
