@@ -57,10 +57,10 @@ class Tools:
         return json.loads(self.call("rtx-inspect", package, "--json").stdout)
 
     def kernels(self, package):
-        steps = [step for program in self.listing(package)["programs"] for step in program["steps"]]
-        numbers = [layers.layer_of(step) for step in steps]
-        last = max((number for number in numbers if number is not None), default=None)
-        return len(steps), numbers.count(last) if last is not None else None
+        listing = self.listing(package)
+        steps = [step for program in listing["programs"] for step in program["steps"]]
+        layer = layers.layer_of(steps, {kernel["name"]: kernel["kind"] for kernel in listing["kernels"]})
+        return len(steps), layer[1] - layer[0] if layer else None
 
 
 def numbers(array):
