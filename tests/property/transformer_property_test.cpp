@@ -18,6 +18,7 @@
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/session.h"
 #include "tests/equivalence.h"
+#include "tests/kernels/emulator.h"
 #include "tests/property/plan_runner.h"
 #include "tests/property/random_transformer.h"
 #include "tests/temp_folder.h"
@@ -195,6 +196,69 @@ TEST_CASE("random transformers in half precision stay close to f32, and fuse and
     const codegen::ModulePlan plan = fuse(*module, seed, tolerance);
     check_plan(*module, plan, seed);
   });
+}
+
+struct Emulated {
+  std::unique_ptr<Module> fused;
+  codegen::ModulePlan plan;
+  Call call;
+  std::vector<size_t> numbers;  // of its kernels in the emulator
+  uint64_t seed = 0;
+};
+
+// Rounded to the type of each value, sums in f32 in another order.
+double tolerance_of_kernel(DType dtype) { return dtype == DType::f16 ? 2e-3 : dtype == DType::bf16 ? 1.6e-2 : 2e-5; }
+
+TEST_CASE("the generated text of the kernels of random transformers computes their bodies, in half precision too") {
+  if (!Emulator::available()) {
+    MESSAGE("skipped: no C++ compiler to run generated text with");
+    return;
+  }
+  Emulator emulator;
+  std::vector<Emulated> all;
+  const uint64_t count = number_from_environment("RTX_SEED", 0) ? 1 : 16;
+  for_each_module(count, [&](std::unique_ptr<Module> module, uint64_t seed) {
+    if (all.size() >= count) return;  // RTX_PROPERTY_CASES is for the other tests
+    const double tolerance = tolerance_of(*module);
+    REQUIRE(run_canonical_pipeline(*module));
+    REQUIRE(run_optimize_pipeline(*module));
+    if (seed % 2 == 0) {
+      PipelineOptions options;
+      options.context.half = seed % 4 == 0 ? DType::f16 : DType::bf16;
+      REQUIRE(run_pipeline(*module, precision_pipeline(), options));
+    }
+    codegen::ModulePlan plan = fuse(*module, seed, std::max(tolerance, seed % 2 == 0 ? 1.5e-1 : 0));
+    Emulated one{std::move(module), std::move(plan), {}, {}, seed};
+    one.call = call_of(*one.fused, seed);
+    one.numbers.assign(one.plan.kernels.size(), SIZE_MAX);
+    size_t step = 0;
+    for (const auto& operation : one.fused->functions[0]->block.operations()) {
+      if (!operation->is(Op::fusion)) continue;
+      const uint32_t kernel = one.plan.programs[0].steps[step++].kernel;
+      if (one.plan.kernels[kernel].launch && one.numbers[kernel] == SIZE_MAX)
+        one.numbers[kernel] = emulator.add(one.plan.kernels[kernel], *operation->body());
+    }
+    all.push_back(std::move(one));
+  });
+  const Result<void> built = emulator.build();
+  REQUIRE_MESSAGE(built, text_of(built.error()));
+  for (const Emulated& one : all) {
+    CAPTURE(one.seed);
+    const auto both = [&](uint32_t kernel, const Block& body,
+                          const std::vector<Tensor>& operands) -> Result<std::vector<Tensor>> {
+      Result<std::vector<Tensor>> want = evaluate(body, operands, one.call.symbols, nullptr);
+      if (!want || !one.plan.kernels[kernel].launch) return want;
+      RTX_ASSIGN(const std::vector<Tensor> got, emulator.run(one.numbers[kernel], operands, one.call.symbols));
+      for (size_t i = 0; i < got.size(); ++i) {
+        const double tolerance = tolerance_of_kernel((*want)[i].dtype);
+        const std::string difference = describe_difference((*want)[i], got[i], tolerance).value_or("");
+        CHECK_MESSAGE(difference == "", difference, " in\n", print_body(body));
+      }
+      return want;
+    };
+    const Result<std::vector<Tensor>> ran = run_plan(*one.fused, one.plan, one.call.inputs, one.call.symbols, both);
+    CHECK_MESSAGE(ran, text_of(ran.error()));
+  }
 }
 
 }  // namespace
