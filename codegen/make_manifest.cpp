@@ -23,6 +23,9 @@ class ManifestMaker {
     symbols_ = manifest_.symbol_names();
     manifest_.weights = plan_.weights;
     manifest_.tuning_table = plan_.tuning_table;
+    size_t steps = 0;
+    for (const ProgramPlan& program : plan_.programs) steps += program.steps.size();
+    explains_steps_ = steps <= most_explained_steps;
     for (const KernelPlan& kernel : plan_.kernels) {
       RTX_ASSIGN(package::Kernel made, make_kernel(kernel, with_launches));
       manifest_.determinism = std::min(manifest_.determinism, made.determinism);
@@ -134,7 +137,10 @@ class ManifestMaker {
       program.buffers.push_back({buffer.kind, buffer.index, std::move(bytes)});
     }
     for (const StepPlan& step : plan.steps) {
-      RTX_ASSIGN(std::vector<uint32_t> decisions, intern(step.decisions));
+      std::vector<uint32_t> decisions;
+      if (explains_steps_) {
+        RTX_ASSIGN(decisions, intern(step.decisions));
+      }
       program.steps.push_back(
           {step.kernel, step.operands, step.results, step.scratch, step.origins, std::move(decisions)});
     }
@@ -179,6 +185,7 @@ class ManifestMaker {
 
   const Module& module_;
   const ModulePlan& plan_;
+  bool explains_steps_ = true;
   package::Manifest manifest_;
   std::vector<std::string> symbols_;
   std::map<std::string, uint32_t> known_decisions_;  // by Decision::str()
