@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "codegen/emit/element_emitter.h"
 #include "codegen/plan_kernel.h"
 #include "codegen/strided_view.h"
 #include "ir/expand.h"
@@ -15,6 +16,31 @@ namespace {
 
 bool is_one_element(const Value* value) {
   return value->def() && value->def()->is(Op::constant) && value->type.element_count().is(1);
+}
+
+size_t wide_axes(const Value* value) {
+  const Shape& shape = value->type.shape;
+  return static_cast<size_t>(std::count_if(shape.begin(), shape.end(), [](const Dim& dim) { return !dim.is(1); }));
+}
+
+// Whether each element of `value` is computed from values of fewer wide axes than `axes`, by elementwise operations.
+bool is_spread(const Value* value, size_t axes, int depth) {
+  if (wide_axes(value) < axes) return true;
+  const Operation* operation = value->def();
+  if (!operation || depth == 0) return false;
+  const bool passes = ElementEmitter::handles(operation->op) &&
+                      (operation->is(Op::broadcast) || spec(operation->op).family == OpFamily::elementwise);
+  return passes && std::all_of(operation->operands().begin(), operation->operands().end(),
+                               [&](const Value* operand) { return is_spread(operand, axes, depth - 1); });
+}
+
+// A mask of queries and keys that is spread from smaller values, such as a bias that padding cuts off: the kernel
+// computes its elements, so that it never lies in memory.
+bool is_computed_inside(const Value* mask) {
+  constexpr int deepest = 8;
+  const Shape& shape = mask->type.shape;
+  return shape.size() >= 2 && !shape.back().is(1) && !shape[shape.size() - 2].is(1) &&
+         is_spread(mask, wide_axes(mask), deepest);
 }
 
 // The body of an attention fusion and what it takes and replaces.
@@ -30,8 +56,13 @@ class Gatherer {
 
   Candidate run(bool with_moves) {
     std::vector<Value*> inside;
-    for (Value* operand : attention_.operands()) {
-      inside.push_back(clone(operand, with_moves ? furthest_base(operand).base : operand));
+    for (size_t i = 0; i < attention_.operand_count(); ++i) {
+      Value* operand = attention_.operand(i);
+      if (with_moves && i >= 3 && is_computed_inside(operand)) {
+        inside.push_back(clone_spread(operand, wide_axes(operand)));
+      } else {
+        inside.push_back(clone(operand, with_moves ? furthest_base(operand).base : operand));
+      }
     }
     Value* result = attention_.result();
     Value* copy = copy_of(attention_, std::move(inside));
@@ -66,6 +97,15 @@ class Gatherer {
       copy = copy_of(*value->def(), {clone(value->def()->operand(0), base)});
     }
     return inside_[value] = copy;
+  }
+
+  // A mask that is_computed_inside, of the values it is spread from.
+  Value* clone_spread(Value* value, size_t axes) {
+    if (wide_axes(value) < axes) return clone(value, value);
+    if (auto known = inside_.find(value); known != inside_.end()) return known->second;
+    std::vector<Value*> operands;
+    for (Value* operand : value->def()->operands()) operands.push_back(clone_spread(operand, axes));
+    return inside_[value] = copy_of(*value->def(), std::move(operands));
   }
 
   // The transposes, and the reshapes between them, that are done to the result and nothing else.

@@ -1,5 +1,6 @@
 // Attention becomes `fusion` operations of kind attention: with the moves that make q, k, v and masks of values in
-// memory, and those that join its heads again. What plan_attention refuses is expanded into core operations.
+// memory, the operations that spread a mask over queries and keys, and the moves that join its heads again. What
+// plan_attention refuses is expanded into core operations.
 #pragma once
 
 #include "base/result.h"

@@ -100,6 +100,13 @@ Case random_case(unsigned seed, DType dtype) {
     const DType type = draw.of<DType>({DType::boolean, DType::boolean, dtype, DType::f32});
     operands.push_back(body.add_argument({type, shape}));
   }
+  if (draw.one_in(5)) {  // computed inside: a bias that a mask of keys cuts off
+    Value* keep = body.add_argument({DType::boolean, {b, 1, 1, keys}});
+    Value* bias = body.add_argument({dtype, {1, kv_heads * group, q, keys}});
+    Tensor low(dtype, {});
+    low.set_f64(0, -100);
+    operands.push_back(made(builder, Op::select, {keep, bias, made(builder, Op::constant, {}, {{"value", low}})}));
+  }
   AttributeList attributes = {{"scale", draw.of<double>({1.0, 0.125, -0.3})}};
   if (draw.one_in(4)) attributes.set("softcap", draw.of<double>({2.0, 30.0}));
   if (draw.one_in(2)) attributes.set("causal", true);
