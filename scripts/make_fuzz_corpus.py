@@ -247,9 +247,12 @@ def manifests(rtx_compile):
         onnx.save(model(graph), small)
         paths = {"small": small, "vit": models / "vit.dyn20/model.onnx"}
         for name, path in paths.items():
-            for arch in ("cpu", "sm_90a"):
+            for arch, more in (("cpu", []), ("sm_90a", []), ("cpu_variant", ["--specialize", "batch=2"])):
+                if more and name != "small":
+                    continue
                 package = pathlib.Path(folder) / f"{name}_{arch}"
-                done = subprocess.run([rtx_compile, path, "--arch", arch, "-o", package], capture_output=True)
+                done = subprocess.run([rtx_compile, path, "--arch", arch.split("_variant")[0], *more, "-o", package],
+                                      capture_output=True)
                 if done.returncode:
                     raise SystemExit(f"{rtx_compile}: {done.stderr.decode()}")
                 text = (package / "manifest.yaml").read_bytes()
