@@ -1,5 +1,6 @@
 // The programs of a manifest, decoded: indices in range, steps that write only where they may.
 #include <algorithm>
+#include <map>
 
 #include "runtime/package/manifest_decoder.h"
 
@@ -212,6 +213,7 @@ void check_variants(Decoder& d, const YamlNode& node, const std::vector<Program>
       return x.name == y.name && x.dtype == y.dtype && x.shape.size() == y.shape.size();
     });
   };
+  std::map<std::vector<int64_t>, size_t> seen;
   for (size_t i = 0; i < programs.size() && !d.error; ++i) {
     if (!programs[i].variant) continue;
     const size_t of = programs[i].variant->of;
@@ -224,9 +226,10 @@ void check_variants(Decoder& d, const YamlNode& node, const std::vector<Program>
         !same(programs[i].outputs, general.outputs))
       d.fail(node,
              concat("program ", i, " differs from program ", of, ", of which it is a variant, in more than sizes"));
-    for (size_t j = 0; j < i; ++j)
-      if (programs[j].variant == programs[i].variant)
-        d.fail(node, concat("programs ", j, " and ", i, " are one variant"));
+    std::vector<int64_t> key = {static_cast<int64_t>(of)};
+    for (const Variant::FixedDim& dim : programs[i].variant->dims) key.insert(key.end(), {dim.symbol, dim.size});
+    const auto [known, is_new] = seen.try_emplace(std::move(key), i);
+    if (!is_new) d.fail(node, concat("programs ", known->second, " and ", i, " are one variant"));
   }
 }
 
