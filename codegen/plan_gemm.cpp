@@ -12,7 +12,7 @@
 namespace rtx::codegen {
 namespace {
 
-constexpr GemmTile tensor_tiles[] = {{16, 64, 64, 1, 4, 4}, {64, 64, 32, 2, 2, 3}, {128, 128, 32, 2, 4, 3}};
+constexpr GemmTile tensor_tiles[] = {{16, 64, 64, 1, 4, 4}, {64, 64, 64, 2, 2, 3}, {128, 128, 32, 2, 4, 3}};
 constexpr GemmTile f32_tiles[] = {{16, 64, 32, 8, 16, 2}, {64, 64, 16, 16, 16, 2}, {128, 64, 16, 16, 16, 2}};
 constexpr GemmTile f64_tiles[] = {{16, 64, 16, 8, 16, 2}, {64, 64, 16, 16, 16, 2}, {64, 64, 16, 16, 16, 2}};
 

@@ -14,7 +14,9 @@ namespace {
 
 // Arena slots, weights and allocations all start at multiples of this.
 constexpr uint32_t operand_alignment = 256;
-constexpr int requested_algorithms = 8;
+constexpr int requested_algorithms = 32;
+// An algorithm that keeps less of the GPU busy is passed over for a later one of the list that keeps more.
+constexpr float busy_enough = 0.5f;
 
 // A MatmulCall with its formulas evaluated.
 struct Sizes {
@@ -178,7 +180,9 @@ Result<void> describe(Plan& plan, const package::MatmulCall& call, const Sizes& 
   return Ok{};
 }
 
-// The heuristic's first algorithm that does not split K; returns the workspace it needs.
+// Of the heuristic's algorithms that do not split K, the first that makes enough blocks for the GPU, else the one with
+// the most: ranked among those that split K, the first ones may leave most of the GPU idle. Returns the workspace it
+// needs.
 Result<int64_t> choose_algorithm(Plan& plan, cublas::Handle handle) {
   const Cublaslt& cublaslt = plan.cublaslt;
   std::array<cublas::HeuristicResult, requested_algorithms> found{};
@@ -187,16 +191,20 @@ Result<int64_t> choose_algorithm(Plan& plan, cublas::Handle handle) {
                 cublaslt.heuristic(handle, plan.desc, plan.rhs, plan.lhs, plan.result, plan.result, plan.preference,
                                    requested_algorithms, found.data(), &count),
                 "cublasLtMatmulAlgoGetHeuristic"));
-  for (int i = 0; i < count; ++i) {
+  const cublas::HeuristicResult* best = nullptr;
+  for (int i = 0; i < count && (!best || best->waves < busy_enough); ++i) {
     if (found[i].state != cublas::success) continue;
     int32_t splits = 0;
     size_t written = 0;
     RTX_TRY(check(cublaslt,
                   cublaslt.algo_config_get(&found[i].algo, cublas::algo_splitk, &splits, sizeof splits, &written),
                   "cublasLtMatmulAlgoConfigGetAttribute"));
-    if (splits > 1) continue;
-    plan.algo = found[i].algo;
-    return static_cast<int64_t>(found[i].workspace_bytes);
+    if (splits > 1 || (best && found[i].waves <= best->waves)) continue;
+    best = &found[i];
+  }
+  if (best) {
+    plan.algo = best->algo;
+    return static_cast<int64_t>(best->workspace_bytes);
   }
   return make_error(ErrorKind::device, "E707", "cuBLASLt has no algorithm without split-K for this product");
 }

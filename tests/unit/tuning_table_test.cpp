@@ -65,7 +65,7 @@ TuningTable parsed(const std::string& text) {
 
 TEST_CASE("without a table the estimate decides") {
   const ModulePlan plan = plan_with(nullptr).value();
-  CHECK(plans(plan) == std::vector<std::string>{"tensor.64x64x32", "cublaslt"});
+  CHECK(plans(plan) == std::vector<std::string>{"tensor.64x64x64", "cublaslt"});
   CHECK(plan.tuning_table.empty());
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("entries of other architectures are left out, others that fit nothing 
   TuningTable tuning = parsed(table({entry("\"n\"", 1536, 384, "cublaslt", "sm_120"),
                                      entry("\"n\"", 1536, 385, "cublaslt"), entry("63", 1536, 384, "cublaslt")}));
   std::vector<Diagnostic> warnings;
-  CHECK(plans(plan_with(&tuning, &warnings).value()) == std::vector<std::string>{"tensor.64x64x32", "cublaslt"});
+  CHECK(plans(plan_with(&tuning, &warnings).value()) == std::vector<std::string>{"tensor.64x64x64", "cublaslt"});
   REQUIRE(warnings.size() == 2);
   CHECK(warnings[0].id == "W443");
   CHECK(warnings[0].where == "t.yaml:10");
@@ -136,7 +136,7 @@ TEST_CASE("a table that cannot be read is refused with its place") {
 
 TEST_CASE("each type has plans of its own") {
   CHECK(own_product_plans(DType::bf16) ==
-        std::vector<std::string>{"tensor.16x64x64", "tensor.64x64x32", "tensor.128x128x32"});
+        std::vector<std::string>{"tensor.16x64x64", "tensor.64x64x64", "tensor.128x128x32"});
   CHECK(own_product_plans(DType::f32) == std::vector<std::string>{"fma.16x64x32", "fma.64x64x16", "fma.128x64x16"});
   CHECK(own_product_plans(DType::f64) == std::vector<std::string>{"fma.16x64x16", "fma.64x64x16"});
   CHECK(own_product_plans(DType::i32).empty());
