@@ -24,7 +24,7 @@ struct TensorTile {
 
   bool operator==(const TensorTile&) const = default;
 };
-TensorTile tensor_tile_of(const AttentionParts& parts, const SymbolRanges& symbols, bool split);
+TensorTile tensor_tile_of(const AttentionParts& parts, const SymbolRanges& symbols, bool split, bool wide);
 std::string emit_tensor_attention(KernelPlan& plan, KernelWriter& writer, const Block& body,
                                   const AttentionParts& parts, const TensorTile& tile);
 

@@ -42,7 +42,7 @@ Result<KernelPlan> plan_attention(const Block& body, const PlanContext& context)
   const Decision split = split_decision(parts, context.symbols);
   std::string tile;
   if (on_tensor_cores) {
-    tile = emit_tensor_attention(plan, writer, body, parts, tensor_tile_of(parts, context.symbols, split.chosen));
+    tile = emit_tensor_attention(plan, writer, body, parts, tensor_tile_of(parts, context.symbols, split.chosen, writer.wide()));
     plan.unit = package::MathUnit::tensor;
     plan.percent = tensor_percent;
   } else {

@@ -171,6 +171,7 @@ Result<KernelPlan> plan_gemm(const Block& body, const Operation& matmul, const P
   plan.launch->block = {tile.groups_m * tile.groups_n * (tensor ? 32 : 1), 1, 1};
 
   KernelWriter writer(!narrow, context.symbols);
+  if (dtype == DType::f32) writer.set_blocks_per_sm(2);  // without it ptxas aims at more of them, and spills
   ElementEmitter emitter(writer, body);
   emit_begin(writer, body, matmul, product, tile, epilogue);
   const std::string index(writer.index_type());
