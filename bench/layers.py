@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What compiling makes of the layers of real models: kernels a layer, fusion, memory; with errors of recorded runs.
 
-    layers.py --tools build/release/cli DIR [--errors JSON...] [--out FILE]
+    layers.py --tools build/release/cli DIR [--errors JSON...] [--out FILE] [--page FILE]
 
 DIR holds folders with a model.onnx each. `--errors` are records of rtx-conformance over the same folders. Prints a table;
-`--out` writes it as JSON too.
+`--out` writes it as JSON too, `--page` as a page of documentation.
 
 - kernels a layer: steps from one attention to the next one that is the same kernel; where there is no such one, to the
   next attention
@@ -22,6 +22,13 @@ import sys
 import tempfile
 
 SIZE = 16  # of every named dim
+PAGE = """# What becomes of the layers of real models
+
+Made by `bench/layers.py`, which says what the columns are; do not edit. Models are small ones of each architecture as
+exporters write them: `ts` by the legacy PyTorch exporter and its opset, `dyn` by the dynamo exporter, `ort` by ONNX
+Runtime's optimizer, `half` and `bf` in f16 and bf16, `int8dyn` with dynamic int8 products.
+
+"""
 MOVES = {"transpose", "slice", "concat", "broadcast", "pad", "gather", "gather_elements", "gather_nd"}
 STRUCTURE = {"yield", "constant", "reshape"}
 
@@ -70,6 +77,7 @@ def main():
     parser.add_argument("--tools", type=pathlib.Path, required=True)
     parser.add_argument("--errors", type=pathlib.Path, nargs="*", default=[])
     parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--page", type=pathlib.Path)
     arguments = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -84,12 +92,14 @@ def main():
         for row in rows:
             row[f"max error, {device}"] = errors.get(row["model"])
     columns = list(rows[0])
-    print("| " + " | ".join(column.replace("_", " ") for column in columns) + " |")
-    print("|" + "---|" * len(columns))
+    lines = ["| " + " | ".join(column.replace("_", " ") for column in columns) + " |", "|" + "---|" * len(columns)]
     for row in rows:
         cells = [row[column] for column in columns]
-        print("| " + " | ".join("" if cell is None else f"{cell:.2g}" if column.startswith("max error") else str(cell)
-                                for column, cell in zip(columns, cells)) + " |")
+        lines.append("| " + " | ".join("" if cell is None else f"{cell:.2g}" if column.startswith("max error") else str(cell)
+                                       for column, cell in zip(columns, cells)) + " |")
+    print("\n".join(lines))
+    if arguments.page:
+        arguments.page.write_text(PAGE + "\n".join(lines) + "\n")
     if arguments.out:
         arguments.out.write_text(json.dumps({"size_of_dims": SIZE, "models": rows}, indent=1) + "\n")
 

@@ -258,10 +258,12 @@ bool AttentionEmitter::masks_keys() const {
   return std::any_of(operands.begin(), operands.end(), is_key_mask);
 }
 
-bool AttentionEmitter::masks_scores() const {
-  const std::vector<Value*>& operands = parts_.operation->operands();
+bool masks_rows(const AttentionParts& parts) {
+  const std::vector<Value*>& operands = parts.operation->operands();
   return !std::all_of(operands.begin() + 3, operands.end(), is_key_mask);
 }
+
+bool AttentionEmitter::masks_scores() const { return masks_rows(parts_); }
 
 bool AttentionEmitter::scales_scores() const {
   const AttributeList& attributes = parts_.operation->attributes;

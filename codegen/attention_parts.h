@@ -30,6 +30,9 @@ struct AttentionParts {
 // The parts, or why the body is not one attention over views of its operands. `kind` names the kernel in the refusal.
 Result<AttentionParts> find_attention_parts(const Block& body, const SymbolRanges& symbols);
 
+// Whether a mask depends on the row, not on the key alone.
+bool masks_rows(const AttentionParts& parts);
+
 // In what unit a kernel holds a score x while it takes the maximum, and the weight of a key at the maximum `base`.
 enum class ScoreUnit {
   natural,  // as it is: exp(x - base)

@@ -384,15 +384,17 @@ TensorTile tensor_tile_of(const AttentionParts& parts, const SymbolRanges& symbo
     tile.blocks_per_sm = longest <= 64 ? 4 : longest <= 96 ? 3 : 2;
     if (longest > 128) tile.warps = 2, tile.keys = 32, tile.blocks_per_sm = 4;
   } else if (longest <= 64) {
-    // Limits of more rows, or 64-bit indices, would not fit into registers, and a large block is seen in part only.
+    // Limits of more rows, or masks of them with 64-bit indices, would not fit into registers, and a large block is
+    // seen in part only.
     const AttributeList& attributes = parts.operation->attributes;
+    const bool many_indices = wide && masks_rows(parts);
     const bool limited = attributes.boolean("causal") || !attributes.dim("window").is(0);
     const Dim blocks = parts.batch * parts.kv_heads * ceildiv(parts.rows, Dim(32 * tile.warps));
     const Result<int64_t> count = blocks.evaluate(representative_values(symbols));
-    if (!limited && !wide && count && *count >= blocks_wanted) {
+    if (!limited && !many_indices && count && *count >= blocks_wanted) {
       tile.rows_a_warp = 32;
     } else {
-      tile.blocks_per_sm = wide ? 2 : longest <= 32 ? 4 : 3;
+      tile.blocks_per_sm = many_indices ? 2 : longest <= 32 && !wide ? 4 : 3;
     }
   } else if (longest > 128) {
     tile.keys = 32;

@@ -10,10 +10,6 @@ namespace rtx::runtime {
 
 namespace {
 
-// Up to here a kernel may use dynamic shared memory without asking for it (CUDA C++ Programming Guide, "Technical
-// Specifications per Compute Capability").
-constexpr int64_t shared_bytes_without_opt_in = int64_t{48} << 10;
-
 class NoWork : public PreparedKernel {
  public:
   Result<void> enqueue(Stream&, std::span<const DevicePointer>) override { return Ok{}; }
@@ -117,7 +113,9 @@ Result<std::unique_ptr<PreparedKernel>> CudaModule::prepare_launch(const package
   }
 
   RTX_ASSIGN(const cuda::Function function, load_function(launch));
-  if (shared_bytes > shared_bytes_without_opt_in) {
+  // Static and dynamic shared memory together may have 48 KiB without asking (CUDA C++ Programming Guide, "Technical
+  // Specifications per Compute Capability"); how much of it is static is the compiler's matter, so any is asked for.
+  if (shared_bytes > 0) {
     const CudaDriver& driver = context_.driver();
     RTX_TRY(check(driver,
                   driver.function_set_attribute(function, cuda::function_attribute_max_dynamic_shared,

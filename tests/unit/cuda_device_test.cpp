@@ -215,6 +215,8 @@ TEST_CASE("a grid or shared memory beyond the GPU's limits is refused, an empty 
   CHECK(prepare({1, 227}) == "ok");
   CHECK(cuda.log.back() != "cuFuncSetAttribute");
   CHECK(std::count(cuda.log.begin(), cuda.log.end(), "cuFuncSetAttribute") == 1);
+  CHECK(prepare({1, 48}) == "ok");  // with static shared memory beside it that may be more than 48 KiB
+  CHECK(std::count(cuda.log.begin(), cuda.log.end(), "cuFuncSetAttribute") == 2);
   CHECK(prepare({1, 228}) == "E709");
   launch.code_offset = 30;
   CHECK(prepare({1, 1}) == "E615");
