@@ -4,111 +4,17 @@
 #include <map>
 
 #include "base/text.h"
+#include "codegen/joined_fusion.h"
 #include "codegen/merge_casts.h"
 #include "codegen/merge_rules.h"
 #include "codegen/plan_kernel.h"
 #include "codegen/product.h"
-#include "passes/eliminate_common_subexpressions.h"
 
 namespace rtx::codegen {
 namespace {
 
 // Operations between two fusions that only share an operand; further apart, results would lie in memory for long.
 constexpr size_t most_distance = 16;
-
-bool is_fusion(const Operation* operation) { return operation && operation->is(Op::fusion); }
-
-// What stands behind an operand of a fusion: another fusion, maybe behind a reshape.
-struct Source {
-  Operation* fusion = nullptr;  // null if something else
-  Operation* reshape = nullptr;
-};
-
-Source source_of(const Value* operand) {
-  Source source;
-  Operation* def = operand->def();
-  if (def && def->is(Op::reshape)) {
-    source.reshape = def;
-    def = def->operand(0)->def();
-  }
-  if (is_fusion(def)) source.fusion = def;
-  return source;
-}
-
-// The fusions that read `value`, maybe behind a reshape; none if something else reads it too.
-std::optional<std::vector<Reader>> readers_of(const Value* value) {
-  std::vector<Reader> readers;
-  auto add_users = [&](const Value* read, Operation* reshape) {
-    for (const Use& use : read->uses()) {
-      if (!is_fusion(use.user)) return false;
-      readers.push_back({use.user, use.index, reshape});
-    }
-    return true;
-  };
-  for (const Use& use : value->uses()) {
-    if (use.user->is(Op::reshape)) {
-      if (!add_users(use.user->result(), use.user)) return std::nullopt;
-    } else if (is_fusion(use.user)) {
-      readers.push_back({use.user, use.index, nullptr});
-    } else {
-      return std::nullopt;
-    }
-  }
-  return readers;
-}
-
-void add_origins(Operation& to, const Operation& from) {
-  for (const std::string& origin : from.origins) {
-    if (std::find(to.origins.begin(), to.origins.end(), origin) == to.origins.end()) to.origins.push_back(origin);
-  }
-}
-
-// Builds the body of a fusion that takes others in.
-class Joined {
- public:
-  Joined(Block& block, Operation* before, const AttributeList& attributes)
-      : block_(block), before_(before), attributes_(attributes), body_(std::make_unique<Block>()) {}
-
-  Value* argument(Value* operand) {
-    auto [found, is_new] = arguments_.try_emplace(operand, nullptr);
-    if (is_new) {
-      operands_.push_back(operand);
-      found->second = body_->add_argument(operand->type);
-    }
-    return found->second;
-  }
-  // The results of `fusion` in this body; its operand `index` is `known`.
-  std::vector<Value*> take(const Operation& fusion, size_t index = SIZE_MAX, Value* known = nullptr) {
-    std::vector<Value*> arguments;
-    for (size_t i = 0; i < fusion.operand_count(); ++i) {
-      arguments.push_back(i == index ? known : argument(fusion.operand(i)));
-    }
-    taken_.push_back(&fusion);
-    return inline_block(*fusion.body(), *body_, nullptr, arguments);
-  }
-  Value* reshaped(const Operation* reshape, Value* value) {
-    if (!reshape) return value;
-    return body_->insert(nullptr, Op::reshape, {value}, reshape->attributes, reshape->result_types())->result();
-  }
-  Operation* finish(const std::vector<Value*>& results) {
-    std::vector<Type> types;
-    for (const Value* result : results) types.push_back(result->type);
-    body_->insert(nullptr, Op::yield, results, {}, {});
-    eliminate_common_subexpressions(*body_);
-    Operation* fusion = block_.insert(before_, Op::fusion, operands_, attributes_, types, std::move(body_));
-    for (const Operation* taken : taken_) add_origins(*fusion, *taken);
-    return fusion;
-  }
-
- private:
-  Block& block_;
-  Operation* before_;
-  const AttributeList& attributes_;
-  std::unique_ptr<Block> body_;
-  std::vector<Value*> operands_;
-  std::map<const Value*, Value*> arguments_;
-  std::vector<const Operation*> taken_;
-};
 
 class Merger {
  public:
@@ -196,7 +102,7 @@ class Merger {
     Operation* next = block_.next(producer);
     while (!producer->unused()) {
       const Reader reader = readers_of(producer->result())->front();
-      Joined joined(block_, reader.fusion, reader.fusion->attributes);
+      JoinedFusion joined(block_, reader.fusion, reader.fusion->attributes);
       Value* moved = joined.reshaped(reader.reshape, joined.take(*producer)[0]);
       Operation* made = joined.finish(joined.take(*reader.fusion, reader.operand, moved));
       if (next == reader.fusion) next = made;
@@ -215,7 +121,7 @@ class Merger {
     if (!is_kind(row, "row") || row->result_count() != 1 || !row->result()->has_one_use()) return nullptr;
     const Use use = row->result()->uses()[0];
     if (!use.user->is(Op::fusion) || !can_follow_row(*row, *use.user, use.index, context_.symbols)) return nullptr;
-    Joined joined(block_, use.user, row->attributes);
+    JoinedFusion joined(block_, use.user, row->attributes);
     Value* value = joined.take(*row)[0];
     Operation* made = joined.finish(joined.take(*use.user, use.index, value));
     Operation* next = block_.next(row);
@@ -257,7 +163,7 @@ class Merger {
     if (product.fusion->result_count() != 1) return may_not("the product has other results");
     if (!product.fusion->result()->has_one_use() || !consumer->operand(index)->has_one_use())
       return may_not("the product is read elsewhere too");
-    Joined joined(block_, consumer, product.fusion->attributes);
+    JoinedFusion joined(block_, consumer, product.fusion->attributes);
     Value* value = joined.reshaped(product.reshape, joined.take(*product.fusion)[0]);
     Operation* both = joined.finish(joined.take(*consumer, index, value));
     slice_before_elementwise(*both->body());
@@ -332,7 +238,7 @@ class Merger {
     const std::optional<Reader> reader = second_result_reader(*producer);
     if (!reader) return nullptr;
     Operation* row = reader->fusion;
-    Joined joined(block_, row, row->attributes);
+    JoinedFusion joined(block_, row, row->attributes);
     Value* value = joined.take(*producer)[0];
     std::vector<Value*> results = joined.take(*row, reader->operand, value);
     const size_t second = results.size();
@@ -396,7 +302,7 @@ class Merger {
       if (early) {
         for (Value* operand : second->operands()) hoist(operand, first);
       }
-      Joined joined(block_, place, first->attributes);
+      JoinedFusion joined(block_, place, first->attributes);
       std::vector<Value*> results = joined.take(*first);
       for (Value* result : joined.take(*second)) results.push_back(result);
       const size_t count = first->result_count();
