@@ -180,9 +180,9 @@ class Merger {
   // Whether one kernel is estimated to be faster than a library call and `epilogue`, which a row kernel may do as well.
   Verdict is_faster(const KernelPlan& plan, const Operation& epilogue) const {
     if (!plan.product_cost) return may();
-    const ProductCost& cost = *plan.product_cost;
+    const ProductCost* cost = &*plan.product_cost;
     const bool in_next = second_result_reader(epilogue).has_value();
-    if (cost.own_ns <= (in_next ? cost.library_in_next_ns : cost.library_ns)) return may();
+    if (cost->own_ns <= (in_next ? cost->library_in_next_ns : cost->library_ns)) return may();
     Verdict slower = may_not(
         concat("estimated slower than cublaslt and ", in_next ? "a norm that does the rest" : "a kernel for the rest"));
     slower.launches = {{plan.unit, plan.percent, plan.flops, plan.bytes}};
