@@ -47,16 +47,15 @@ bool row_is_kept(const Operation& operation, const SymbolRanges& symbols) {
   return rows && rows->kept > 0;
 }
 
-Verdict too_many(std::string_view what) { return may_not(concat("together they have too many ", what)); }
-
-bool has_one_result(const Operation& fusion) { return fusion.result_count() == 1; }
-
-}  // namespace
-
-bool is_kind(const Operation* operation, std::string_view kind) {
-  return operation && operation->is(Op::fusion) && operation->attributes.string("kind") == kind;
+// Whether two fusions together stay within these limits.
+Verdict fit(const Operation& a, const Operation& b, size_t operations, size_t operands) {
+  if (operation_count(*a.body()) + operation_count(*b.body()) > operations)
+    return may_not("together they have too many operations");
+  if (a.operand_count() + b.operand_count() > operands) return may_not("together they have too many operands");
+  return may();
 }
 
+// Only elementwise operations and constants.
 bool is_elementwise(const Block& body) {
   for (const auto& operation : body.operations()) {
     if (!is_scalar_op(operation->op) && !operation->is(Op::constant) && !operation->is(Op::yield)) return false;
@@ -64,6 +63,8 @@ bool is_elementwise(const Block& body) {
   return true;
 }
 
+// Whether element i of `value`, a value of the body of a fusion, is read for element i of what depends on it and for
+// nothing else: only elementwise operations of its shape stand between it and the results, or the row operation's row.
 bool is_read_in_place(const Value* value) {
   const Shape& shape = value->type.shape;
   for (const Use& use : value->uses()) {
@@ -76,6 +77,14 @@ bool is_read_in_place(const Value* value) {
     }
   }
   return true;
+}
+
+bool has_one_result(const Operation& fusion) { return fusion.result_count() == 1; }
+
+}  // namespace
+
+bool is_kind(const Operation* operation, std::string_view kind) {
+  return operation && operation->is(Op::fusion) && operation->attributes.string("kind") == kind;
 }
 
 Verdict can_move_into(const Operation& producer, const std::vector<Reader>& readers, const SymbolRanges& symbols) {
@@ -91,8 +100,7 @@ Verdict can_move_into(const Operation& producer, const std::vector<Reader>& read
     const Block& body = *reader.fusion->body();
     if (!is_kind(reader.fusion, "pointwise") && !is_kind(reader.fusion, "row"))
       return may_not("a reader takes no such work");
-    if (operation_count(body) + operation_count(*producer.body()) > most_operations) return too_many("operations");
-    if (reader.fusion->operand_count() + producer.operand_count() > most_operands) return too_many("operands");
+    if (Verdict verdict = fit(*reader.fusion, producer, most_operations, most_operands); !verdict) return verdict;
     const std::optional<Dim> reads = ElementReads(body, symbols).of(body.argument(reader.operand));
     if (!reads) return may_not("it is not known how often a reader computes an element");
     const double elements = at(*reads, sizes);
@@ -117,10 +125,7 @@ Verdict can_follow_row(const Operation& row, const Operation& pointwise, size_t 
   for (const Value* result : pointwise.body()->terminator()->operands()) {
     if (result->type.shape != row.result()->type.shape) return may_not("the results have another shape");
   }
-  if (operation_count(*row.body()) + operation_count(*pointwise.body()) > most_operations)
-    return too_many("operations");
-  if (row.operand_count() + pointwise.operand_count() > most_operands) return too_many("operands");
-  return may();
+  return fit(row, pointwise, most_operations, most_operands);
 }
 
 Verdict can_be_second_result(const Operation& row, size_t operand, const SymbolRanges& symbols) {
@@ -135,10 +140,7 @@ Verdict can_be_second_result(const Operation& row, size_t operand, const SymbolR
     return may_not("the row kernel's results have another shape");
   if (!is_read_in_place(row.body()->argument(operand)))
     return may_not("the row kernel reads its elements out of their order");
-  if (operation_count(*row.body()) + operation_count(*producer->body()) > most_operations)
-    return too_many("operations");
-  if (row.operand_count() + producer->operand_count() > most_operands) return too_many("operands");
-  return may();
+  return fit(row, *producer, most_operations, most_operands);
 }
 
 Verdict can_be_neighbours(const Operation& a, const Operation& b, const SymbolRanges& symbols) {
@@ -158,10 +160,7 @@ Verdict can_be_neighbours(const Operation& a, const Operation& b, const SymbolRa
       by_warp = rows->by_warp();
     }
   }
-  if (operation_count(*a.body()) + operation_count(*b.body()) > most_neighbour_operations)
-    return too_many("operations");
-  if (a.operand_count() + b.operand_count() > most_neighbour_operands) return too_many("operands");
-  return may();
+  return fit(a, b, most_neighbour_operations, most_neighbour_operands);
 }
 
 }  // namespace rtx::codegen

@@ -10,11 +10,6 @@
 namespace rtx::codegen {
 
 bool is_kind(const Operation* operation, std::string_view kind);
-// Only elementwise operations and constants.
-bool is_elementwise(const Block& body);
-// Whether element i of `value`, a value of the body of a fusion, is read for element i of what depends on it and for
-// nothing else: only elementwise operations of its shape stand between it and the results, or the row operation's row.
-bool is_read_in_place(const Value* value);
 
 // Whether the work of the pointwise fusion `producer` may be done by each of its readers. `readers` are fusions, with
 // the number of the operand that is the result of `producer` or a reshape of it.

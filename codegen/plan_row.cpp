@@ -26,8 +26,6 @@ constexpr int warp = 32;
 constexpr int block_threads = 256;
 constexpr int rows_per_warp_block = 4;
 
-bool is_reduction(Op op) { return spec(op).family == OpFamily::reduction; }
-
 // A row operation and the results that come from it. Bodies with several do the work of several kernels side by side:
 // blocks [0, n0) that of the first, the next n1 blocks that of the second, and so on.
 struct Part {

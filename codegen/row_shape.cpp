@@ -8,9 +8,9 @@ namespace {
 
 constexpr int warp_threads = 32, block_threads = 256;
 
-bool is_reduction(Op op) { return spec(op).family == OpFamily::reduction; }
-
 }  // namespace
+
+bool is_reduction(Op op) { return spec(op).family == OpFamily::reduction; }
 
 bool is_row_op(Op op) {
   switch (op) {

@@ -11,6 +11,7 @@ namespace rtx::codegen {
 inline constexpr int64_t longest_warp_row = 1024;  // longer ones are a block's
 inline constexpr int most_kept_elements = 32;      // a thread
 
+bool is_reduction(Op op);
 // Norms, softmax and reductions.
 bool is_row_op(Op op);
 

@@ -76,13 +76,13 @@ class Encoder {
 };
 
 struct Planned {
-  double ms = 0;  // the least of three runs: canonical, optimize, fuse, plan
+  double ms = 0;  // the least of eight runs, as the machine may do other work too: canonical, optimize, fuse, plan
   size_t steps = 0, kernels = 0;
 };
 
 Planned plan_encoder(int layers) {
   Planned best{1e9};
-  for (int run = 0; run < 3; ++run) {
+  for (int run = 0; run < 8; ++run) {
     const std::unique_ptr<Module> module = Encoder(layers).take();
     const auto start = std::chrono::steady_clock::now();
     const Result<codegen::ModulePlan> plan = codegen::plan(*module, {});
@@ -98,7 +98,7 @@ TEST_CASE("48 layers take less than 2 s, and eight times the layers nowhere near
   MESSAGE("12 layers " << few.ms << " ms, 48 layers " << many.ms << " ms, 96 layers " << most.ms << " ms, "
                        << most.steps << " steps of " << most.kernels << " kernels");
   CHECK(many.ms < 2000);
-  CHECK(most.ms < 32 * few.ms);  // 8 if linear, 64 if quadratic, on a machine that does other work too
+  CHECK(most.ms < 18 * few.ms);  // 8 if linear, 64 if quadratic
   // Each layer is the same few kernels.
   CHECK(many.steps - few.steps == 36 * (most.steps - many.steps) / 48);
   CHECK((most.steps - many.steps) % 48 == 0);
